@@ -1,0 +1,89 @@
+//! A whole repository, loaded and checked: every reference in it resolves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{kinds::*, text::*};
+
+/// The version of all documents.
+pub const API_VERSION: &str = "drydock.dev/v1alpha1";
+
+/// A document and where it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Named<T> {
+    /// What it says.
+    pub spec: T,
+    /// File it stands in, relative to the repository.
+    pub path: String,
+    /// Line of its `kind`, from 1.
+    pub line: u32,
+}
+
+impl<T> std::ops::Deref for Named<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.spec
+    }
+}
+
+/// A whole repository. Made only by the loader, so every name in it that refers to something does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fleet {
+    /// Its name.
+    pub name: FleetName,
+    /// `kind: Fleet`.
+    pub spec: Named<FleetSpec>,
+    /// `kind: Cluster`.
+    pub clusters: BTreeMap<ClusterName, Named<ClusterSpec>>,
+    /// `kind: GpuNodePool`.
+    pub pools: BTreeMap<PoolName, Named<PoolSpec>>,
+    /// `kind: PartitionLayout`.
+    pub layouts: BTreeMap<LayoutName, Named<LayoutSpec>>,
+    /// `kind: Component`.
+    pub components: BTreeMap<ComponentName, Named<ComponentSpec>>,
+    /// `kind: Release`.
+    pub releases: BTreeMap<ReleaseName, Named<ReleaseSpec>>,
+    /// `kind: RolloutPolicy`.
+    pub policies: BTreeMap<PolicyName, Named<PolicySpec>>,
+    /// `kind: Budget`.
+    pub budgets: BTreeMap<BudgetName, Named<BudgetSpec>>,
+    /// `kind: Calendar`.
+    pub calendars: BTreeMap<CalendarName, Named<CalendarSpec>>,
+    /// `kind: CheckSuite`.
+    pub suites: BTreeMap<SuiteName, Named<SuiteSpec>>,
+    /// `kind: RolloutControl`.
+    pub controls: BTreeMap<ControlName, Named<ControlSpec>>,
+    /// `kind: CostBudget`.
+    pub costs: BTreeMap<CostBudgetName, Named<CostBudgetSpec>>,
+}
+
+impl Scope {
+    /// Whether a pool of this fleet is inside, leaving `domain` aside (that is a property of nodes).
+    #[must_use]
+    pub fn covers_pool(&self, fleet: &Fleet, name: &PoolName, pool: &PoolSpec) -> bool {
+        let cluster = fleet.clusters.get(&pool.cluster).map(|c| &c.spec);
+        let Self { region, environment, cluster: one, cluster_labels, pools, tenant, domain: _ } = self;
+        region.as_ref().is_none_or(|r| cluster.and_then(|c| c.region.as_ref()) == Some(r))
+            && environment.as_ref().is_none_or(|e| cluster.and_then(|c| c.environment.as_ref()) == Some(e))
+            && one.as_ref().is_none_or(|c| *c == pool.cluster)
+            && cluster_labels.iter().all(|(k, v)| cluster.and_then(|c| c.labels.get(k)) == Some(v))
+            && (pools.is_empty() || pools.iter().any(|g| g.matches(name.as_str())))
+            && tenant.as_ref().is_none_or(|t| pool.tenant.as_ref() == Some(t))
+    }
+}
+
+impl PoolSelector {
+    /// Whether a pool of this fleet is selected.
+    #[must_use]
+    pub fn selects(&self, fleet: &Fleet, name: &PoolName, pool: &PoolSpec) -> bool {
+        let cluster = fleet.clusters.get(&pool.cluster).map(|c| &c.spec);
+        let Self { pools, clusters, environments, cluster_labels, labels } = self;
+        (pools.is_empty() || pools.iter().any(|g| g.matches(name.as_str())))
+            && (clusters.is_empty() || clusters.contains(&pool.cluster))
+            && (environments.is_empty()
+                || cluster.and_then(|c| c.environment.as_ref()).is_some_and(|e| environments.contains(e)))
+            && cluster_labels.iter().all(|(k, v)| cluster.and_then(|c| c.labels.get(k)) == Some(v))
+            && labels.iter().all(|(k, v)| pool.labels.get(k) == Some(v))
+    }
+}

@@ -1,0 +1,27 @@
+//! The kinds of document, one file each. Field names here are promises; `schemas/` is generated from them.
+
+mod budget;
+mod calendar;
+mod check_suite;
+mod cluster;
+mod component;
+mod control;
+mod cost;
+mod fleet;
+mod layout;
+mod policy;
+mod pool;
+mod release;
+
+pub use budget::*;
+pub use calendar::*;
+pub use check_suite::*;
+pub use cluster::*;
+pub use component::*;
+pub use control::*;
+pub use cost::*;
+pub use fleet::*;
+pub use layout::*;
+pub use policy::*;
+pub use pool::*;
+pub use release::*;

@@ -1,0 +1,2 @@
+//! The `drydock` command.
+fn main() {}
