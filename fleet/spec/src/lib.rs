@@ -4,8 +4,10 @@
 
 pub mod fleet;
 pub mod kinds;
+pub mod release;
 pub mod text;
 
 pub use fleet::{Fleet, Named};
 pub use kinds::*;
+pub use release::*;
 pub use text::*;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// `kind: PartitionLayout`: how the GPUs of a node are cut up and shared. Checked against the geometry of the model
 /// of every pool that uses it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LayoutSpec {
     /// How slices are advertised.
