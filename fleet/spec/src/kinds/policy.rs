@@ -20,6 +20,10 @@ pub struct PolicySpec {
     /// Among nodes that may go, which goes first.
     #[serde(default = "default_order")]
     pub order: Vec<OrderKey>,
+    /// In at most so many clusters at once. Default 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub max_clusters: u32,
     /// Domains that must move together.
     #[serde(default)]
     pub atomic: Vec<DomainKey>,
@@ -522,7 +526,11 @@ pub struct Deadlines {
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { rollout: Period::from_hours(14 * 24), reboot: Period::from_mins(20), preflight: Period::from_mins(30) }
+        Self {
+            rollout: Period::from_hours(14 * 24),
+            reboot: Period::from_mins(20),
+            preflight: Period::from_mins(30),
+        }
     }
 }
 

@@ -1,0 +1,221 @@
+//! What was observed. Facts only, each with its age; nothing here is intent.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use drydock_spec::{
+    CheckName, ClusterName, DomainKey, Fleet, LayoutId, PoolName, ReleaseId, ReleaseVector, TenantName,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Epoch, GangId, Generation, NodeId};
+
+/// Everything that was observed, of all clusters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Clusters, also those that can't be reached just now.
+    pub clusters: BTreeMap<ClusterName, ObservedCluster>,
+    /// Nodes with GPUs. Those of a cluster that can't be reached keep their last facts.
+    pub nodes: BTreeMap<NodeId, ObservedNode>,
+    /// Jobs that span nodes, while they run.
+    pub gangs: BTreeMap<GangId, ObservedGang>,
+}
+
+/// How fresh the facts of a cluster are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObservedCluster {
+    /// Instant of the newest facts.
+    pub seen_at: Timestamp,
+    /// Why newer ones can't be had.
+    pub error: Option<String>,
+}
+
+/// A component vector with its identity, shared between all nodes that run it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stack {
+    /// Identity of `vector`.
+    pub id: ReleaseId,
+    /// Version of each component.
+    pub vector: ReleaseVector,
+}
+
+impl Stack {
+    /// With the identity computed.
+    #[must_use]
+    pub fn new(vector: ReleaseVector) -> Self {
+        Self { id: vector.id(), vector }
+    }
+}
+
+/// What was observed of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObservedNode {
+    /// The pool whose selector matches; set by [`Inventory::assign_pools`].
+    pub pool: Option<PoolName>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its domains, by [`DomainKey::index`]; set by [`Inventory::assign_pools`].
+    pub domains: [Option<Arc<str>>; 4],
+    /// GPUs it advertises (allocatable), partitions counted back to whole GPUs.
+    pub gpus: u32,
+    /// Kernel release.
+    pub kernel: Arc<str>,
+    /// Changes with every boot.
+    pub boot_id: u64,
+    /// Ready condition.
+    pub ready: bool,
+    /// Since when `ready` has its value.
+    pub ready_since: Timestamp,
+    /// Who keeps new pods away.
+    pub cordon: Cordon,
+    /// What runs.
+    pub running: Arc<Stack>,
+    /// How its GPUs are cut, as far as devices really advertised tell.
+    pub layout: Option<LayoutId>,
+    /// What runs on it.
+    pub work: Work,
+    /// Hardware and health faults that are present (Xid classes, lost rails, missing GPUs).
+    pub faults: Vec<HealthFault>,
+    /// The node side's answer to the newest intent it has seen.
+    pub report: Option<StepReport>,
+}
+
+/// Who keeps new pods away from a node. Both may at the same time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cordon {
+    /// drydock's own, with the epoch of the reservation it was made for.
+    pub own: Option<Epoch>,
+    /// Somebody else's, with who as far as known.
+    pub foreign: Option<String>,
+}
+
+/// What runs on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Pods that hold GPUs.
+    pub gpu_pods: u32,
+    /// Jobs that span nodes and have a pod here.
+    pub gangs: Vec<GangId>,
+    /// GPU pods that finished well on this node since it was first seen.
+    pub jobs_passed: u64,
+}
+
+/// A fault that is present on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthFault {
+    /// Short kind: `xid-79`, `gpu-missing`, `rail-missing`.
+    pub kind: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What the node side says about an intent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The intent it is about. An answer about another generation counts for nothing.
+    pub generation: Generation,
+    /// How far it is.
+    pub state: StepState,
+    /// Results of checks that have ended, when the intent asks for checks.
+    pub checks: Vec<CheckResult>,
+}
+
+/// How far an intent is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum StepState {
+    /// It is being carried out.
+    Working {
+        /// Pods that have still to leave, runs that have still to end.
+        remaining: u32,
+        /// Whose refusal it waits for, for example a PodDisruptionBudget by name.
+        blocked_by: Option<String>,
+    },
+    /// It is so.
+    Done,
+    /// It was tried and failed.
+    Failed {
+        /// What was seen.
+        message: String,
+    },
+}
+
+/// One run of a check on one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// The check.
+    pub check: CheckName,
+    /// How it ended.
+    pub verdict: RawVerdict,
+    /// What was measured, in the check's unit.
+    pub value: Option<f64>,
+    /// What the run said, bounded to 1 KiB by whoever observed it.
+    pub detail: String,
+    /// Begin of the run.
+    pub started: Timestamp,
+    /// End of the run.
+    pub finished: Timestamp,
+    /// The other node of a pair.
+    pub partner: Option<NodeId>,
+}
+
+/// How a run ended, before values are compared with floor and baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RawVerdict {
+    /// It ran to its end and found nothing wrong.
+    Pass,
+    /// It ran to its end and found something wrong.
+    Fail,
+    /// The thing under test hung.
+    Hang,
+    /// The runner broke; nothing was learnt about the thing under test.
+    Inconclusive,
+    /// It doesn't apply to this node.
+    NotApplicable,
+}
+
+/// What was observed of a job that spans nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObservedGang {
+    /// Its tenant.
+    pub tenant: Option<TenantName>,
+    /// Its nodes, sorted.
+    pub nodes: Vec<NodeId>,
+    /// Start of its last checkpoint, or its own start.
+    pub last_checkpoint: Timestamp,
+    /// When it is expected to end by itself.
+    pub expected_end: Option<Timestamp>,
+}
+
+impl ObservedNode {
+    /// Its domain of this kind.
+    #[must_use]
+    pub fn domain(&self, key: DomainKey) -> Option<&Arc<str>> {
+        self.domains.get(key.index()).and_then(Option::as_ref)
+    }
+}
+
+impl Inventory {
+    /// Gives every node its pool and its domains according to `fleet`. A pure function of labels: it has to be called
+    /// again when the fleet or a node's labels change. Where two pools match (the loader warns of it), the first by
+    /// name wins, so that membership can't flap.
+    pub fn assign_pools(&mut self, fleet: &Fleet) {
+        let mut by_cluster: BTreeMap<&str, Vec<(&PoolName, &drydock_spec::PoolSpec)>> = BTreeMap::new();
+        for (name, pool) in &fleet.pools {
+            by_cluster.entry(pool.cluster.as_str()).or_default().push((name, pool));
+        }
+        for (id, node) in &mut self.nodes {
+            let found = by_cluster.get(id.cluster()).and_then(|pools| {
+                pools.iter().find(|(_, p)| p.node_selector.iter().all(|(k, v)| node.labels.get(k) == Some(v)))
+            });
+            node.pool = found.map(|(name, _)| (*name).clone());
+            for key in DomainKey::ALL {
+                let value =
+                    found.and_then(|(_, p)| p.domains.label(key)).and_then(|label| node.labels.get(label));
+                let old = &mut node.domains[key.index()];
+                if old.as_deref() != value.map(String::as_str) {
+                    *old = value.map(|v| Arc::from(v.as_str()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The ledger's record of a node: who holds it, what for, how far.
+
+use std::collections::BTreeMap;
+
+use drydock_spec::{CheckClass, CheckName, ComponentName, LayoutId, ReleaseId};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CheckResult, Epoch, Generation, NodeId, RolloutId, UnitId};
+
+/// What a node should run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// Component vector.
+    pub release: ReleaseId,
+    /// Partitioning; absent where drydock doesn't touch it.
+    pub layout: Option<LayoutId>,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.layout {
+            Some(layout) => write!(f, "{}+{layout}", self.release),
+            None => self.release.fmt(f),
+        }
+    }
+}
+
+/// What the ledger knows of a node. A node without a record was never touched.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Number of the intent below; grows with every change of it.
+    pub generation: Generation,
+    /// Number of the newest reservation.
+    pub epoch: Epoch,
+    /// Its part in an open rollout.
+    pub assignment: Option<Assignment>,
+    /// The reservation. From it to its end the node counts as in flight.
+    pub visit: Option<Visit>,
+    /// It serves again on a new release and is watched.
+    pub soak: Option<Soak>,
+    /// The last target on which it stayed good for as long as its policy asks.
+    pub last_known_good: Option<Target>,
+    /// Kept away from work by drydock's own cordon until a person says otherwise.
+    pub quarantine: Option<NodeQuarantine>,
+    /// Not before this instant again.
+    pub not_before: Option<Timestamp>,
+    /// Why it was left out of a finished rollout, so that it isn't tried again while that still holds.
+    pub skipped: Option<SkipNote>,
+    /// How often it failed by itself so far.
+    pub incidents: u32,
+    /// Newest good values before a change.
+    pub baselines: BTreeMap<CheckName, Baseline>,
+}
+
+/// A node's part in an open rollout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The rollout.
+    pub rollout: RolloutId,
+    /// Index of its wave.
+    pub wave: u16,
+    /// What it should run in the end. For a rollback this is the node's own last known good.
+    pub target: Target,
+    /// It was ever given (a part of) the rollout's release.
+    pub exposed: bool,
+    /// Batch in which it was admitted, from 1.
+    pub batch: Option<u32>,
+    /// How it ended here; absent while it hasn't.
+    pub outcome: Option<NodeOutcome>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+}
+
+/// How a node's part in a rollout ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum NodeOutcome {
+    /// It runs the target and has soaked.
+    Done,
+    /// It was left out.
+    Skipped(SkipReason),
+    /// It was taken back to what it ran before, since the release failed on it.
+    Reverted,
+    /// It is to blame itself, or isn't seen any more.
+    Quarantined,
+    /// It doesn't exist any more.
+    Gone,
+}
+
+/// Why a node was left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum SkipReason {
+    /// It failed its checks before the change.
+    Preexisting,
+    /// Somebody else had cordoned it and didn't let go.
+    ForeignCordon,
+    /// It wasn't ready.
+    NotReady,
+    /// A person said so.
+    Control,
+    /// It was given back several times because it couldn't be emptied.
+    Undrainable,
+    /// It had run the target already when its turn came.
+    AlreadyThere,
+    /// The rollout ended first.
+    RolloutEnded,
+}
+
+/// A note that a node was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipNote {
+    /// Of what.
+    pub target: Target,
+    /// Why.
+    pub reason: SkipReason,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// A reservation and the way through it. Written before the first side effect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Who holds the node.
+    pub rollout: RolloutId,
+    /// Since when.
+    pub since: Timestamp,
+    /// Nodes that move together carry the same unit.
+    pub unit: UnitId,
+    /// The unit is an atomic domain: its nodes return together or go back together.
+    pub atomic: bool,
+    /// What it ran when it was reserved, or its last known good: the way back.
+    pub from: Target,
+    /// The rollout's target for it.
+    pub to: Target,
+    /// Where it is heading.
+    pub course: Course,
+    /// What is being done.
+    pub step: Step,
+    /// Since when.
+    pub step_since: Timestamp,
+    /// When patience with the step ends.
+    pub deadline: Timestamp,
+    /// Tries of the step, from 1.
+    pub attempt: u32,
+    /// The step isn't begun (again) before this instant.
+    pub not_before: Option<Timestamp>,
+    /// Boot before the step, where the step reboots.
+    pub boot_id: u64,
+    /// It has been drained in this visit.
+    pub drained: bool,
+    /// Somebody else had cordoned the node when it was reserved; that cordon is left when the node returns.
+    pub foreign_cordon: bool,
+    /// Since when it hasn't been seen, while it isn't.
+    pub lost_since: Option<Timestamp>,
+    /// Failing results of the present course, newest last, at most [`EVIDENCE_MAX`].
+    pub evidence: Vec<Evidence>,
+    /// Other node of pair checks; changes when the partner is suspected.
+    pub partner: Option<NodeId>,
+    /// Inconclusive rounds of the present step.
+    pub inconclusive: u32,
+}
+
+/// Evidence kept per visit: enough for three tries of three checks on both releases.
+pub const EVIDENCE_MAX: usize = 18;
+
+/// Where a visit is heading.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Course {
+    /// To the rollout's target.
+    Forward,
+    /// Back to `from`, to tell whether the version or the node is to blame (A-B-A).
+    Back,
+    /// Out of the visit, with this result.
+    Out(VisitEnd),
+}
+
+/// How a visit ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum VisitEnd {
+    /// Verified on the target.
+    Upgraded,
+    /// Verified on `from` again, after the target failed.
+    Reverted,
+    /// Given back untouched, to be tried again later.
+    Deferred,
+    /// Given back untouched: the rollout ended, or doesn't want it any more.
+    GivenBack,
+    /// Failed its checks before the change.
+    Preexisting,
+}
+
+/// What is being done with a reserved node. The order of the variants is the order of a visit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Step {
+    /// Artefacts of both releases are fetched and checks run on what is there.
+    Preflight,
+    /// New pods are kept away.
+    Cordon,
+    /// Jobs are asked for a checkpoint.
+    Checkpoint,
+    /// Pods leave.
+    Drain,
+    /// Components are changed, one after the other; this is the one whose turn it is.
+    Apply(ApplyItem),
+    /// Checks run on what was applied.
+    Verify,
+    /// The other nodes of an atomic unit are awaited.
+    Fence,
+    /// Own cordon and taint go.
+    Return,
+}
+
+/// One thing that is changed on a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ApplyItem {
+    /// A component gets another version (or goes, where the target has none).
+    Component(ComponentName),
+    /// GPUs are cut anew.
+    Layout,
+}
+
+impl Step {
+    /// Position in a visit; nodes of a unit wait for each other between positions.
+    #[must_use]
+    pub const fn stage(&self) -> u8 {
+        match self {
+            Self::Preflight => 0,
+            Self::Cordon => 1,
+            Self::Checkpoint => 2,
+            Self::Drain => 3,
+            Self::Apply(_) => 4,
+            Self::Verify => 5,
+            Self::Fence => 6,
+            Self::Return => 7,
+        }
+    }
+    /// The word used on screens and in metrics.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Preflight => "preflight",
+            Self::Cordon => "cordon",
+            Self::Checkpoint => "checkpoint",
+            Self::Drain => "drain",
+            Self::Apply(_) => "apply",
+            Self::Verify => "verify",
+            Self::Fence => "fence",
+            Self::Return => "return",
+        }
+    }
+}
+
+/// A failing result that was kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What ran on the node at the time.
+    pub on: Target,
+    /// Class of the failing thing.
+    pub class: FailureClass,
+    /// The result, when it came from a check.
+    pub result: Option<CheckResult>,
+    /// One sentence.
+    pub text: String,
+    /// When it was judged.
+    pub at: Timestamp,
+}
+
+/// What failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum FailureClass {
+    /// Applying a component or a layout.
+    Apply,
+    /// A check of this class.
+    Check(CheckClass),
+    /// The node wasn't seen any more.
+    Lost,
+    /// A health fault while it soaked.
+    Health,
+}
+
+/// A node that serves on a new release and is watched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Soak {
+    /// The rollout that brought it.
+    pub rollout: RolloutId,
+    /// What it runs.
+    pub target: Target,
+    /// What it ran before: the way back if it fails now.
+    pub from: Target,
+    /// Since when it has been good without a break.
+    pub since: Timestamp,
+    /// Its count of jobs at that time.
+    pub jobs_at_start: u64,
+}
+
+/// Why a node is kept away from work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeQuarantine {
+    /// The rollout in which it failed.
+    pub rollout: RolloutId,
+    /// Since when.
+    pub since: Timestamp,
+    /// What is to blame.
+    pub blame: Blame,
+    /// What was seen, on both releases.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What is to blame for a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Blame {
+    /// The same node passed again on what it ran before.
+    Version,
+    /// It failed on what it ran before, too.
+    Node,
+    /// It isn't known.
+    Unknown,
+}
+
+/// A good value before a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Measured value.
+    pub value: Option<f64>,
+    /// End of the run.
+    pub at: Timestamp,
+    /// What ran on the node.
+    pub on: Target,
+}

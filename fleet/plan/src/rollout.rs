@@ -1,0 +1,322 @@
+//! The ledger's record of a rollout.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use drydock_spec::{ClusterName, GatePoint, PolicyName, PolicySpec, PoolName, ReleaseId, TeamName, WaveName};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Blame, Evidence, FailureClass, NodeId, RolloutId, Target, UnitId};
+
+/// The commit a rollout is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitRef {
+    /// Full id.
+    pub id: String,
+    /// First line of its message.
+    pub summary: String,
+    /// Who wrote it.
+    pub author: String,
+    /// When.
+    pub time: Timestamp,
+}
+
+impl CommitRef {
+    /// The first seven characters, as Git shows them.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        self.id.get(..7).unwrap_or(&self.id)
+    }
+}
+
+/// One run of a policy. The plan in it is frozen when it starts: waves, strategy and targets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RolloutRecord {
+    /// Its name.
+    pub id: RolloutId,
+    /// The policy it runs.
+    pub policy: PolicyName,
+    /// The policy as it was when the rollout started.
+    pub strategy: Arc<PolicySpec>,
+    /// The commit that asked for it.
+    pub commit: CommitRef,
+    /// Forward, or back.
+    pub kind: RolloutKind,
+    /// What each pool should run.
+    pub targets: BTreeMap<PoolName, Target>,
+    /// One of its releases is marked as security.
+    pub security: bool,
+    /// State.
+    pub state: RolloutState,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it reached a state that doesn't change any more.
+    pub ended: Option<Timestamp>,
+    /// Its waves.
+    pub waves: Vec<WaveRecord>,
+    /// Failures whose blame is settled.
+    pub failures: Vec<Failure>,
+    /// Failures in a row without a success between.
+    pub consecutive: u32,
+    /// Nodes that were ever given its release (also those of finished waves).
+    pub exposed: u32,
+    /// The first few of them, for the screens.
+    pub exposed_nodes: Vec<NodeId>,
+    /// Why it halted.
+    pub halt: Option<Halt>,
+    /// The rollout that takes its nodes back.
+    pub child: Option<RolloutId>,
+    /// The rollout that replaced it.
+    pub superseded_by: Option<RolloutId>,
+    /// The unit that has been passed over longest because it needs more room, and since when.
+    pub head_of_line: Option<HeadOfLine>,
+    /// What happened, newest last, at most [`HISTORY_MAX`].
+    pub history: Vec<HistoryEntry>,
+    /// Counts at the end, when assignments are gone.
+    pub summary: Option<RolloutSummary>,
+}
+
+/// Entries of history kept per rollout. A rollout of 3,000 nodes has some tens of wave and batch events; node
+/// events are counted, not listed.
+pub const HISTORY_MAX: usize = 500;
+
+/// Forward, or back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RolloutKind {
+    /// To what Git says.
+    Forward,
+    /// Made by drydock after a halt: each node to the last release it was healthy on.
+    Rollback {
+        /// The rollout that halted.
+        of: RolloutId,
+    },
+    /// To what Git says, which is what the nodes were last healthy on: waves collapse into one.
+    Revert,
+}
+
+/// State of a rollout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RolloutState {
+    /// It can never work as written.
+    Rejected {
+        /// Why, one sentence each.
+        why: Vec<String>,
+    },
+    /// It admits nodes as rules allow.
+    Running,
+    /// It admits nothing until the reason is gone; what is in flight finishes.
+    Paused(PauseReason),
+    /// Its release failed; it admits nothing and waits for what is in flight, then goes back or waits for a person.
+    Halted,
+    /// A child takes its nodes back.
+    RollingBack,
+    /// All waves are complete.
+    Succeeded,
+    /// The nodes are back.
+    RolledBack,
+    /// The way back failed as well; a person is needed.
+    RollbackBlocked,
+    /// A newer commit replaced it.
+    Superseded,
+    /// A person ended it.
+    Aborted,
+}
+
+impl RolloutState {
+    /// It doesn't change any more by itself.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        match self {
+            Self::Rejected { .. }
+            | Self::Succeeded
+            | Self::RolledBack
+            | Self::RollbackBlocked
+            | Self::Superseded
+            | Self::Aborted => true,
+            Self::Running | Self::Paused(_) | Self::Halted | Self::RollingBack => false,
+        }
+    }
+    /// The word used on screens, in metrics and in JSON.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Rejected { .. } => "Rejected",
+            Self::Running => "Running",
+            Self::Paused(_) => "Paused",
+            Self::Halted => "Halted",
+            Self::RollingBack => "RollingBack",
+            Self::Succeeded => "Succeeded",
+            Self::RolledBack => "RolledBack",
+            Self::RollbackBlocked => "RollbackBlocked",
+            Self::Superseded => "Superseded",
+            Self::Aborted => "Aborted",
+        }
+    }
+}
+
+/// Why a rollout is paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PauseReason {
+    /// A person said so.
+    Control {
+        /// Who, and why.
+        by: String,
+    },
+    /// The thing that runs checks is broken, so nothing is known about the release.
+    Inconclusive {
+        /// The node on which it was seen.
+        node: NodeId,
+        /// What was seen.
+        detail: String,
+    },
+    /// It has run longer than its policy allows.
+    Deadline,
+}
+
+/// A wave of a rollout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaveRecord {
+    /// Its name.
+    pub name: WaveName,
+    /// State.
+    pub state: WaveState,
+    /// Number of the batch that is open or was last, from 1; 0 before the first.
+    pub batch: u32,
+    /// Units the open batch may hold.
+    pub batch_size: u32,
+    /// When the wave began to run.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// When the last of its nodes returned; the soak counts from here.
+    pub last_return: Option<Timestamp>,
+    /// Units of it that were attempted.
+    pub attempted: u32,
+    /// Nodes that were lost.
+    pub lost: u32,
+}
+
+/// State of a wave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum WaveState {
+    /// The wave before it isn't complete.
+    Pending,
+    /// An approval is awaited before it starts.
+    GatedBefore,
+    /// Nodes are admitted.
+    Running,
+    /// All nodes are settled; time passes.
+    Soaking,
+    /// An approval is awaited after it.
+    GatedAfter,
+    /// Done.
+    Complete,
+    /// It had no nodes.
+    Skipped,
+    /// The rollout halted or ended in it.
+    Failed,
+}
+
+/// A failure whose blame is settled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The node.
+    pub node: NodeId,
+    /// Its wave.
+    pub wave: u16,
+    /// What failed.
+    pub class: FailureClass,
+    /// What is to blame.
+    pub blame: Blame,
+    /// The release that failed.
+    pub release: ReleaseId,
+    /// Instant at which (a part of) the release was first given to the node.
+    pub applied_at: Option<Timestamp>,
+    /// Instant of the first failing result.
+    pub noticed_at: Timestamp,
+    /// Instant at which blame was settled.
+    pub at: Timestamp,
+    /// What was seen.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Why a rollout halted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Halt {
+    /// When.
+    pub at: Timestamp,
+    /// Which limit was passed.
+    pub limit: HaltLimit,
+    /// The release that is to blame, and is quarantined.
+    pub release: ReleaseId,
+}
+
+/// Limits whose passing halts a rollout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum HaltLimit {
+    /// More failures than are borne; weights are in halves.
+    Failures { half_weights: u32, tolerate: u32 },
+    /// More percent than are borne.
+    Percent { failed: u32, attempted: u32, tolerate: String },
+    /// So many in a row.
+    Consecutive { count: u32 },
+    /// More lost nodes than are borne.
+    Lost { count: u32, tolerate: u32 },
+    /// More failures of a class than are borne.
+    Class { class: FailureClass, count: u32, tolerate: u32 },
+}
+
+/// The unit that goes first once there is room.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeadOfLine {
+    /// The unit.
+    pub unit: UnitId,
+    /// Since when it has been passed over.
+    pub since: Timestamp,
+}
+
+/// Something that happened to a rollout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: RolloutEvent,
+}
+
+/// What happens to rollouts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum RolloutEvent {
+    Created { nodes: u32, waves: u32 },
+    State { from: String, to: String, why: String },
+    Wave { wave: WaveName, state: WaveState },
+    Batch { wave: WaveName, batch: u32, units: u32 },
+    Suspect { node: NodeId, text: String },
+    FailureSettled { node: NodeId, blame: Blame, text: String },
+    Approved { wave: WaveName, gate: GatePoint, team: TeamName, by: String },
+    ReleaseQuarantined { release: ReleaseId, pools: Vec<PoolName> },
+    NodeQuarantined { node: NodeId, blame: Blame },
+    Deferred { node: NodeId, why: String },
+    Skipped { node: NodeId, why: String },
+}
+
+/// Counts at the end of a rollout.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutSummary {
+    /// Nodes it was about.
+    pub nodes: u32,
+    /// Done.
+    pub done: u32,
+    /// Left out.
+    pub skipped: u32,
+    /// Taken back.
+    pub reverted: u32,
+    /// Quarantined.
+    pub quarantined: u32,
+    /// Gone.
+    pub gone: u32,
+    /// Clusters it was about.
+    pub clusters: Vec<ClusterName>,
+}
