@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drydock_spec::{CheckClass, CheckName, ComponentName, LayoutId, ReleaseId};
+use drydock_spec::{CheckClass, CheckName, ComponentName, LayoutId, PoolName, ReleaseId};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ pub struct NodeRecord {
     pub soak: Option<Soak>,
     /// The last target on which it stayed good for as long as its policy asks.
     pub last_known_good: Option<Target>,
+    /// The one before it: where a rollback of a whole rollout takes nodes that had soaked well.
+    pub previous_good: Option<Target>,
     /// Kept away from work by drydock's own cordon until a person says otherwise.
     pub quarantine: Option<NodeQuarantine>,
     /// Not before this instant again.
@@ -59,12 +61,16 @@ pub struct NodeRecord {
 pub struct Assignment {
     /// The rollout.
     pub rollout: RolloutId,
+    /// The pool it was in when it was assigned; a label that flaps later doesn't change that.
+    pub pool: PoolName,
     /// Index of its wave.
     pub wave: u16,
     /// What it should run in the end. For a rollback this is the node's own last known good.
     pub target: Target,
-    /// It was ever given (a part of) the rollout's release.
-    pub exposed: bool,
+    /// When it was first given (a part of) the rollout's release; absent while it wasn't.
+    pub exposed: Option<Timestamp>,
+    /// How often it was given back because it couldn't be emptied.
+    pub deferrals: u32,
     /// Batch in which it was admitted, from 1.
     pub batch: Option<u32>,
     /// How it ended here; absent while it hasn't.
@@ -147,6 +153,10 @@ pub struct Visit {
     pub not_before: Option<Timestamp>,
     /// Boot before the step, where the step reboots.
     pub boot_id: u64,
+    /// The step is done; the other nodes of the unit are awaited.
+    pub arrived: bool,
+    /// Good rounds of the present step. One is enough, two after a bad one.
+    pub passes: u32,
     /// It has been drained in this visit.
     pub drained: bool,
     /// Somebody else had cordoned the node when it was reserved; that cordon is left when the node returns.

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use drydock_spec::{ClusterName, GatePoint, PolicyName, PolicySpec, PoolName, ReleaseId, TeamName, WaveName};
+use drydock_spec::{
+    ClusterName, GatePoint, PolicyName, PolicySpec, PoolName, ReleaseId, SuiteSpec, TeamName, WaveName,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,8 @@ pub struct RolloutRecord {
     pub policy: PolicyName,
     /// The policy as it was when the rollout started.
     pub strategy: Arc<PolicySpec>,
+    /// The checks as they were when it started.
+    pub suite: Arc<SuiteSpec>,
     /// The commit that asked for it.
     pub commit: CommitRef,
     /// Forward, or back.
@@ -171,6 +175,11 @@ pub enum PauseReason {
     },
     /// It has run longer than its policy allows.
     Deadline,
+    /// A person ended it; what is past the point of no return finishes first.
+    Aborting {
+        /// Who, and why.
+        by: String,
+    },
 }
 
 /// A wave of a rollout.
@@ -184,6 +193,8 @@ pub struct WaveRecord {
     pub batch: u32,
     /// Units the open batch may hold.
     pub batch_size: u32,
+    /// Units it was given so far.
+    pub in_batch: u32,
     /// When the wave began to run.
     pub started: Option<Timestamp>,
     /// When it ended.
