@@ -2,12 +2,24 @@
 //!
 //! Pure: it is given paths and bytes, and never reads a file itself.
 
+mod collect;
+pub mod diagnostic;
+pub mod document;
 pub mod fleet;
 pub mod kinds;
+mod lint;
+pub mod load;
 pub mod release;
+pub mod rule;
+mod source;
+mod suggest;
 pub mod text;
 
+pub use diagnostic::{Diagnostic, Span};
+pub use document::{Document, Kind};
 pub use fleet::{Fleet, Named};
 pub use kinds::*;
+pub use load::{Loaded, SourceFile, load};
 pub use release::*;
+pub use rule::{RuleId, Severity};
 pub use text::*;

@@ -18,7 +18,9 @@ pub enum NameError {
     #[error("a name has at most {NAME_LENGTH_MAX} characters, this one has {0}")]
     TooLong(usize),
     /// A character that Kubernetes would refuse.
-    #[error("a name holds only a-z, 0-9, '-' and '.', and starts and ends with a letter or digit; found {0:?}")]
+    #[error(
+        "a name holds only a-z, 0-9, '-' and '.', and starts and ends with a letter or digit; found {0:?}"
+    )]
     BadCharacter(char),
 }
 
@@ -33,7 +35,8 @@ fn check_name(text: &str) -> Result<(), NameError> {
     if let Some(bad) = text.chars().find(|&c| !inner(c)) {
         return Err(NameError::BadCharacter(bad));
     }
-    match text.chars().next().into_iter().chain(text.chars().next_back()).find(|c| !c.is_ascii_alphanumeric()) {
+    match text.chars().next().into_iter().chain(text.chars().next_back()).find(|c| !c.is_ascii_alphanumeric())
+    {
         Some(bad) => Err(NameError::BadCharacter(bad)),
         None => Ok(()),
     }
@@ -302,7 +305,17 @@ impl Serialize for Period {
 }
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Cow::<'de, str>::deserialize(d)?.parse().map_err(de::Error::custom)
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Period;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a length of time with its unit, such as 90s, 30m, 1h30m or 2d")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Period, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        d.deserialize_str(Visitor)
     }
 }
 impl JsonSchema for Period {
@@ -346,7 +359,9 @@ impl Amount {
     pub fn ceil_of(self, size: u32) -> u32 {
         match self {
             Self::Count(n) => n,
-            Self::Percent(p) => u32::try_from((u64::from(size) * u64::from(p)).div_ceil(10_000)).unwrap_or(u32::MAX),
+            Self::Percent(p) => {
+                u32::try_from((u64::from(size) * u64::from(p)).div_ceil(10_000)).unwrap_or(u32::MAX)
+            }
         }
     }
     /// True when it can never allow anything, whatever the size.
@@ -363,7 +378,10 @@ impl FromStr for Amount {
             return text.parse().map(Self::Count).map_err(|_| fail());
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-        if fraction.is_empty() || fraction.len() > 2 || !number.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        if fraction.is_empty()
+            || fraction.len() > 2
+            || !number.chars().all(|c| c.is_ascii_digit() || c == '.')
+        {
             return Err(fail());
         }
         let whole: u32 = whole.parse().map_err(|_| fail())?;

@@ -3,7 +3,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::{ComponentName, Version};
+use crate::text::ComponentName;
+
+use super::ComponentVersion;
 
 /// `kind: Release`: a named vector of component versions that are proven together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,18 +22,4 @@ pub struct ReleaseSpec {
     /// Why it exists, for people.
     #[serde(default)]
     pub notes: Option<String>,
-}
-
-/// One component of a release. All three parts enter the release id.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ComponentVersion {
-    /// Version text.
-    pub version: Version,
-    /// Digest of the artefact (`sha256:…`) where it is pinned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    /// Settings that change what runs: install mode, kernel module options.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub config: BTreeMap<String, String>,
 }
