@@ -36,6 +36,10 @@ impl Origin<'_> {
     pub(crate) fn place(&self, path: &[Step<'_>]) -> Place {
         self.spec.place(path, self.name)
     }
+    /// The file it stands in.
+    pub(crate) fn file(&self) -> usize {
+        self.file
+    }
     /// The place of a key.
     pub(crate) fn key_place(&self, path: &[Step<'_>], key: &str) -> Place {
         self.spec.key_place(path, key, self.name)
@@ -101,7 +105,7 @@ impl<'f> Repository<'f> {
     }
 
     /// Adds one document of a file; others than drydock's are passed over.
-    pub(crate) fn document(&mut self, file: usize, root: Node<'f>, mut problems: Vec<Problem>) {
+    pub(crate) fn document(&mut self, file: usize, mut root: Node<'f>, mut problems: Vec<Problem>) {
         let api = root.entry("apiVersion").and_then(|e| e.value.scalar());
         let kind = root.entry("kind").and_then(|e| e.value.scalar());
         let group = api.and_then(|a| a.split('/').next()).unwrap_or("");
@@ -116,7 +120,7 @@ impl<'f> Repository<'f> {
             return;
         }
         self.documents += 1;
-        placeholders(&root, &mut problems);
+        placeholders(&mut root, &mut problems);
         self.read(file, root, &mut problems);
         let many = problems.len() > ERRORS_MAX;
         for problem in problems.into_iter().take(ERRORS_MAX + usize::from(many)) {
@@ -201,15 +205,6 @@ impl<'f> Repository<'f> {
         let path = self.files.get(file).map_or_else(String::new, |f| f.path.to_owned());
         documents.insert(key, Named { spec: value, path, line: kind_span.line });
         self.origins.entry(kind).or_default().insert(name, Origin { file, spec, name: name_span });
-    }
-
-    /// Adds a finding about a document, unless it is about something that was wrong and reported already.
-    pub(crate) fn report_at(&mut self, kind: Kind, name: &str, at: impl FnOnce(&Origin<'f>) -> Place, problem: Problem) {
-        let Some(origin) = self.origins.get(&kind).and_then(|of| of.get(name)) else { return };
-        match at(origin) {
-            Place::At(span) => self.report(origin.file, Problem { span, ..problem }),
-            Place::Reported => {}
-        }
     }
 }
 
@@ -337,19 +332,20 @@ fn name(metadata: &Entry<'_>, problems: &mut Vec<Problem>) -> (Option<String>, S
     (None, span)
 }
 
-/// Finds templates that were committed as values. Fields for people may speak of them.
-fn placeholders(node: &Node<'_>, problems: &mut Vec<Problem>) {
-    match &node.value {
+/// Finds templates that were committed as values, and takes them out. Fields for people may speak of them.
+fn placeholders(node: &mut Node<'_>, problems: &mut Vec<Problem>) {
+    match &mut node.value {
         Value::Plain(text) | Value::Text(text) => {
             if let Some(found) = placeholder(text) {
                 let message = format!("placeholder `{found}` wasn't rendered");
                 problems.push(Problem::new(RuleId::Placeholder, node.span, message).hint("commit the rendered value"));
+                node.value = Value::Absent(0);
             }
         }
-        Value::List(items) => items.iter().for_each(|item| placeholders(item, problems)),
+        Value::List(items) => items.iter_mut().for_each(|item| placeholders(item, problems)),
         Value::Map(entries) => {
-            for entry in entries.iter().filter(|e| !matches!(&*e.key, "notes" | "reason")) {
-                placeholders(&entry.value, problems);
+            for entry in entries.iter_mut().filter(|e| !matches!(&*e.key, "notes" | "reason")) {
+                placeholders(&mut entry.value, problems);
             }
         }
         Value::Absent(_) => {}

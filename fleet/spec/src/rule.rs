@@ -145,7 +145,6 @@ rules! {
     ExpectOrder = 89, Error, "The time that nine of ten need isn't less than the time that half need.";
     // Checks.
     RegressEverything = 90, Error, "The regression limit of a check lies between 0 and 100 %.";
-    UnknownBuiltin = 91, Error, "Built-in checks are known by name.";
     // Layouts.
     ImpossibleLayout = 101, Error, "The GPUs of every pool that uses a layout can be cut that way.";
     StrategyMismatch = 103, Error, "The strategy of a layout fits its slices.";

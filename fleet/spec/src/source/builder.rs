@@ -197,6 +197,7 @@ impl<'s> Builder<'s> {
         if self.stack.len() >= DEPTH_MAX {
             return Err(Problem::new(RuleId::TooDeep, span, format!("more than {DEPTH_MAX} levels deep")));
         }
+        let span = Span { end_column: span.end_column.max(span.column + 1), ..span };
         let node = Node { span, value };
         self.stack.push(Frame { node, anchor, key: None, bad_key: false, keys: BTreeSet::new() });
         Ok(())
@@ -219,17 +220,19 @@ impl<'s> Builder<'s> {
         };
         match &mut frame.node.value {
             Value::List(items) => {
-                if items.is_empty() {
-                    frame.node.span = node.span;
-                }
                 items.push(node);
             }
             Value::Map(entries) => {
                 if let Some((key, key_span)) = frame.key.take() {
-                    if entries.is_empty() {
+                    // A block mapping starts where its first key does, and has no width of its own.
+                    if entries.is_empty() && frame.node.span.column == key_span.column {
                         frame.node.span = key_span;
                     }
-                    entries.push(Entry { key, key_span, value: node });
+                    let mut value = node;
+                    if matches!(&value.value, Value::Plain(text) if text.is_empty()) {
+                        value.span = key_span;
+                    }
+                    entries.push(Entry { key, key_span, value });
                 } else if std::mem::take(&mut frame.bad_key) {
                     // The value of a key that was refused.
                 } else {
@@ -245,6 +248,10 @@ impl<'s> Builder<'s> {
                         }
                         Err(problem) => {
                             frame.bad_key = true;
+                            if problem.rule == RuleId::Placeholder {
+                                // `{{ name }}` reads as a mapping in a mapping: neither was meant.
+                                frame.node.value = Value::Absent(0);
+                            }
                             self.problems.push(problem);
                         }
                     }

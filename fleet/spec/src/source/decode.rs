@@ -110,7 +110,7 @@ fn problem(fault: &Fault, owner: Span) -> Problem {
             new(RuleId::QuoteText, format!("{field} must be text, but `{text}` is read as {read_as}")).hint(hint)
         }
         FaultKind::Null { wanted } => {
-            new(RuleId::Null, format!("{field} is empty where {wanted} is wanted")).hint("give it a value, or remove the key")
+            new(RuleId::Null, format!("{field} is empty where {} is wanted", article(wanted))).hint("give it a value, or remove the key")
         }
         FaultKind::UnknownField { field, known } => Problem {
             hint: suggest::hint(field, known),

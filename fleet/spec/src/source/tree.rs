@@ -7,7 +7,7 @@ use crate::{diagnostic::Span, rule::RuleId};
 /// A value and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Node<'s> {
-    /// Where it stands; for mappings the first key, for lists the first item.
+    /// Where it stands; for a mapping in block style the first key, for other collections their first character.
     pub(crate) span: Span,
     /// What it is.
     pub(crate) value: Value<'s>,
@@ -113,7 +113,9 @@ impl<'s> Node<'s> {
                     Some(item) => item,
                     None => return Place::At(span),
                 },
-                _ => return Place::At(span),
+                // Written in short: the scalar stands for the whole of it.
+                (_, Value::Plain(_) | Value::Text(_)) => return Place::At(node.span),
+                (_, Value::Map(_) | Value::List(_)) => return Place::At(span),
             };
             node = next;
         }

@@ -1,0 +1,57 @@
+//! Checks, and where they don't apply.
+
+use std::collections::BTreeSet;
+
+use super::Lint;
+use crate::{document::Kind, kinds::CheckClass, rule::RuleId, text::Amount};
+
+/// Runs of one check; the median of more says nothing new.
+const REPEATS_MAX: u32 = 9;
+
+pub(super) fn check(lint: &mut Lint<'_, '_>) {
+    let fleet = lint.fleet();
+    for (name, suite) in &fleet.suites {
+        let document = (Kind::CheckSuite, name.as_str());
+        let mut seen = BTreeSet::new();
+        for (i, check) in suite.checks.iter().enumerate() {
+            if !seen.insert(&check.name) {
+                let message = format!("two checks are named `{}`", check.name);
+                lint.at(document, path!["checks", i, "name"], RuleId::DuplicateInList, message, None);
+            }
+            if check.timeout.is_zero() {
+                let message = "a timeout of zero fails every run".to_owned();
+                lint.at(document, path!["checks", i, "timeout"], RuleId::ZeroDeadline, message, None);
+            }
+            if check.repeats == 0 || check.repeats > REPEATS_MAX {
+                let message = format!("{} runs; between 1 and {REPEATS_MAX} are possible", check.repeats);
+                lint.at(document, path!["checks", i, "repeats"], RuleId::OutOfRange, message, None);
+            }
+            let regress = match check.regress {
+                None | Some(Amount::Percent(1..10_000)) => None,
+                Some(Amount::Percent(0)) => Some("a limit of 0% makes every measurement a regression"),
+                Some(Amount::Percent(_)) => Some("a limit of 100% lets everything pass"),
+                Some(Amount::Count(_)) => Some("a regression limit is a percentage"),
+            };
+            if let Some(message) = regress {
+                let hint = Some("write for example \"5%\"".to_owned());
+                let place = path!["checks", i, "regress"];
+                lint.at(document, place, RuleId::RegressEverything, message.to_owned(), hint);
+            }
+        }
+    }
+    for (name, policy) in &fleet.policies {
+        let Some(suite) = fleet.suites.get(&policy.checks) else { continue };
+        let rdma: Vec<&str> =
+            suite.checks.iter().filter(|c| c.class == CheckClass::Rdma).map(|c| c.name.as_str()).collect();
+        if rdma.is_empty() {
+            continue;
+        }
+        for (pool, spec) in lint.selected(&policy.select) {
+            if spec.rdma_rails == 0 {
+                let message = format!("without RDMA rails, {} of policy `{name}` doesn't apply here", super::list(rdma.clone()));
+                let document = (Kind::GpuNodePool, pool.as_str());
+                lint.at(document, path!["rdmaRails"], RuleId::CheckNotApplicable, message, None);
+            }
+        }
+    }
+}
