@@ -1,0 +1,76 @@
+//! Small facts that several checks share.
+
+use std::sync::Arc;
+
+use drydock_plan::{Ledger, NodeId, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
+use drydock_spec::{
+    ComponentClass, ComponentName, ComponentSpec, Delivery, DomainKey, DriverSource, Fleet, PoolSpec,
+};
+
+/// Not usable, for whatever reason that isn't a reservation.
+pub(super) fn is_broken(seen: &ObservedNode, record: Option<&NodeRecord>) -> bool {
+    !seen.ready || seen.cordon.foreign.is_some() || record.is_some_and(|r| r.quarantine.is_some())
+}
+
+/// An open rollout has touched it, so if it is broken, that may be the rollout's doing and no allowance covers it.
+pub(super) fn is_exposed(record: Option<&NodeRecord>, ledger: &Ledger) -> bool {
+    let Some(record) = record else { return false };
+    record.soak.is_some()
+        || record.assignment.as_ref().is_some_and(|a| {
+            a.exposed.is_some() && ledger.rollouts.get(&a.rollout).is_some_and(|r| !r.state.is_final())
+        })
+}
+
+/// The domain of a node, told apart by cluster: two clusters may both have a rack `r1`.
+pub(super) fn domain_of<'a>(
+    id: &'a NodeId,
+    seen: &'a ObservedNode,
+    key: DomainKey,
+) -> Option<(&'a str, &'a str)> {
+    seen.domain(key).map(|value: &Arc<str>| (id.cluster(), &**value))
+}
+
+/// Only rollbacks that drydock makes by itself; a commit that goes back is a person's decision.
+pub(super) fn is_automatic_rollback(rollout: &RolloutRecord) -> bool {
+    match rollout.kind {
+        RolloutKind::Rollback { .. } => true,
+        RolloutKind::Forward | RolloutKind::Revert => false,
+    }
+}
+
+/// Somebody else moves it on nodes of this pool; drydock only looks.
+pub(super) fn is_only_observed(component: &ComponentSpec, pool: Option<&PoolSpec>) -> bool {
+    let foreign_driver = component.class == ComponentClass::GpuDriver
+        && pool.is_some_and(|p| p.driver_source != DriverSource::Managed);
+    matches!(component.delivery, Delivery::Observe {}) || foreign_driver
+}
+
+/// Whether the node runs the target, as far as drydock is the one who moves it there. `None` when the contents of the
+/// release aren't known. What is only observed or belongs to the whole cluster is left aside, and on the way back
+/// also what can't be taken back.
+pub(super) fn runs(
+    fleet: &Fleet,
+    ledger: &Ledger,
+    pool: Option<&PoolSpec>,
+    seen: &ObservedNode,
+    target: &Target,
+    way_back: bool,
+) -> Option<bool> {
+    let layout_fits = target.layout.is_none() || target.layout == seen.layout;
+    if seen.running.id == target.release {
+        return Some(layout_fits);
+    }
+    let vector = ledger.releases.get(&target.release)?;
+    let counts = |name: &ComponentName| {
+        fleet.components.get(name).is_none_or(|c| {
+            let cluster_wide = matches!(c.delivery, Delivery::Deployment(_));
+            !is_only_observed(c, pool) && !cluster_wide && (c.reversible || !way_back)
+        })
+    };
+    let fits = vector
+        .0
+        .iter()
+        .filter(|(name, _)| counts(name))
+        .all(|(name, version)| seen.running.vector.get(name) == Some(version));
+    Some(fits && layout_fits)
+}

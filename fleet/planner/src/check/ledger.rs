@@ -1,0 +1,114 @@
+//! Sanity of the ledger: what the plan is based on, and references between records.
+
+use std::collections::BTreeMap;
+
+use drydock_plan::{LedgerChange, NodeId, NodeRecord, RolloutId, Target};
+
+use super::{findings::Findings, view::View};
+
+const LEDGER: &str = "I18 ledger";
+
+pub(super) fn check(view: &View<'_>, found: &mut Findings) {
+    revisions(view, found);
+    changes_are_in_place(view, found);
+    references(view, found);
+    visits(view, found);
+    assignments(view, found);
+}
+
+/// A plan may be committed only on the ledger it was made from, and `after` is that ledger with the changes applied.
+fn revisions(view: &View<'_>, found: &mut Findings) {
+    let (parent, have) = (view.plan.parent, view.input.ledger.revision);
+    found.when(parent != have, LEDGER, || {
+        format!("the plan is made for revision {parent}, the ledger is at {have}")
+    });
+    let expected = have.saturating_add(view.plan.changes.len() as u64);
+    found.when(view.after.revision != expected, LEDGER, || {
+        format!("revision {} after the plan, {expected} expected", view.after.revision)
+    });
+}
+
+fn changes_are_in_place(view: &View<'_>, found: &mut Findings) {
+    let mut last: BTreeMap<&NodeId, Option<&NodeRecord>> = BTreeMap::new();
+    for change in &view.plan.changes {
+        match change {
+            LedgerChange::Node(id, record) => {
+                last.insert(id, Some(&**record));
+            }
+            LedgerChange::ForgetNode(id) => {
+                last.insert(id, None);
+            }
+            LedgerChange::Rollout(_)
+            | LedgerChange::Quarantine(..)
+            | LedgerChange::Release(..)
+            | LedgerChange::Remember(..)
+            | LedgerChange::Command(..) => {}
+        }
+    }
+    for (id, record) in last {
+        found.when(view.after.nodes.get(id) != record, LEDGER, || {
+            format!("{id}: the record isn't what the last change says")
+        });
+    }
+}
+
+/// The way back must never depend on Git: every release that a changed record names has its contents in the ledger.
+fn references(view: &View<'_>, found: &mut Findings) {
+    for change in &view.changed {
+        let Some(record) = change.after else { continue };
+        let mut named: Vec<(&str, &Target)> = Vec::new();
+        if let Some(visit) = &record.visit {
+            named.extend([("visit.from", &visit.from), ("visit.to", &visit.to)]);
+        }
+        if let Some(soak) = &record.soak {
+            named.extend([("soak.target", &soak.target), ("soak.from", &soak.from)]);
+        }
+        if let Some(assignment) = &record.assignment {
+            named.push(("assignment.target", &assignment.target));
+        }
+        if let Some(good) = &record.last_known_good {
+            named.push(("lastKnownGood", good));
+        }
+        for (what, target) in named {
+            found.when(!view.after.releases.contains_key(&target.release), LEDGER, || {
+                format!("{}: nobody remembers {} of {what}", change.id, target.release)
+            });
+        }
+    }
+}
+
+fn visits(view: &View<'_>, found: &mut Findings) {
+    for held in &view.held {
+        let holder = &held.visit.rollout;
+        found.when(!view.after.rollouts.contains_key(holder), "I3 single holder", || {
+            format!("{} is held by {holder}, which doesn't exist", held.id)
+        });
+        match &held.record.assignment {
+            None => found
+                .add("I18 one visit", || format!("{} is held by {holder} without an assignment", held.id)),
+            Some(a) => found.when(a.rollout != *holder, "I18 one visit", || {
+                format!("{} is held by {holder} and assigned to {}", held.id, a.rollout)
+            }),
+        }
+        found.when(held.record.quarantine.is_some(), "I6 cordon hygiene", || {
+            format!("{} is held by {holder} and quarantined at the same time", held.id)
+        });
+    }
+}
+
+/// Assignments end with their rollout. Every record is looked at, since a rollout that ends can leave any of them
+/// behind; neighbours mostly share a rollout, so the last answer is kept.
+fn assignments(view: &View<'_>, found: &mut Findings) {
+    let mut last: Option<(&RolloutId, bool)> = None;
+    for (id, record) in &view.after.nodes {
+        let Some(assignment) = &record.assignment else { continue };
+        let open = match last {
+            Some((rollout, open)) if *rollout == assignment.rollout => open,
+            _ => view.after.rollouts.get(&assignment.rollout).is_some_and(|r| !r.state.is_final()),
+        };
+        last = Some((&assignment.rollout, open));
+        found.when(!open, LEDGER, || {
+            format!("{id} is assigned to {}, which isn't an open rollout", assignment.rollout)
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! Only a verified node leaves a visit as upgraded or reverted, and only an untouched one as untouched.
+
+use drydock_plan::{Course, NodeOutcome, RawVerdict, Step, StepState, Target, Visit, VisitEnd};
+use drydock_spec::{CheckClass, PoolSpec};
+
+use super::{
+    facts,
+    findings::Findings,
+    view::{Change, View},
+};
+
+const VERIFIED: &str = "verify before return";
+
+pub(super) fn check(view: &View<'_>, found: &mut Findings) {
+    for change in &view.changed {
+        let id = change.id;
+        match change.going_on() {
+            Some((old, new)) => transition(view, change, old, new, found),
+            None => {
+                if let Some(new) = change.visit_after() {
+                    found.when(new.step.stage() >= Step::Fence.stage(), VERIFIED, || {
+                        format!("{id}: a visit begins at {}", new.step.word())
+                    });
+                }
+            }
+        }
+        reverted_outcome(change, found);
+    }
+}
+
+fn transition(view: &View<'_>, change: &Change<'_>, old: &Visit, new: &Visit, found: &mut Findings) {
+    let id = change.id;
+    let to_fence = new.step == Step::Fence && old.step != Step::Fence;
+    let to_out = matches!(new.course, Course::Out(_)) && old.course != new.course;
+    if !to_fence && !to_out {
+        // Its own part is over; the others of the unit may take longer, and the answer is judged only now.
+        let verified = new.step == Step::Verify && new.arrived && !old.arrived && old.step == Step::Verify;
+        if verified {
+            let (target, back) = match new.course {
+                Course::Forward => (&new.to, false),
+                Course::Back => (&new.from, true),
+                Course::Out(_) => return,
+            };
+            answer_is_good(view, change, target, back, found);
+        }
+        return;
+    }
+    let (course, target) = match &new.course {
+        Course::Forward | Course::Out(VisitEnd::Upgraded) => (Course::Forward, &new.to),
+        Course::Back | Course::Out(VisitEnd::Reverted) => (Course::Back, &new.from),
+        Course::Out(VisitEnd::Deferred | VisitEnd::GivenBack | VisitEnd::Preexisting) => {
+            let touched = old.step.stage() >= Step::Verify.stage() || matches!(old.step, Step::Apply(_));
+            found.when(touched, VERIFIED, || {
+                format!("{id} is given back as untouched from {}", old.step.word())
+            });
+            return;
+        }
+    };
+    let checked = matches!(old.step, Step::Verify | Step::Fence) && old.course == course;
+    found.when(!checked, VERIFIED, || {
+        format!("{id} goes to {:?} from {:?} at {}", new.course, old.course, old.step.word())
+    });
+    if checked && old.step == Step::Verify && !old.arrived {
+        answer_is_good(view, change, target, course == Course::Back, found);
+    }
+}
+
+/// The answer belongs to this intent, no check is left without a good result, and what runs is what was asked for.
+fn answer_is_good(view: &View<'_>, change: &Change<'_>, target: &Target, back: bool, found: &mut Findings) {
+    let id = change.id;
+    let Some(seen) = change.seen else {
+        return found.add(VERIFIED, || format!("{id} passes although it isn't seen"));
+    };
+    let pool = view.pool_of(seen).map(|(_, pool)| pool);
+    let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back);
+    found.when(runs == Some(false), VERIFIED, || {
+        format!("{id} passes for {target} and runs {}", seen.running.vector)
+    });
+    if !has_checks(view, change, pool) {
+        return;
+    }
+    let generation = change.before.map(|b| b.generation);
+    match &seen.report {
+        Some(report) if Some(report.generation) == generation && report.state == StepState::Done => {
+            for result in &report.checks {
+                let good = |v: RawVerdict| matches!(v, RawVerdict::Pass | RawVerdict::NotApplicable);
+                let any = report.checks.iter().any(|r| r.check == result.check && good(r.verdict));
+                found.when(!any, "I13 broken control", || {
+                    format!("{id} passes although {} ended in {:?}", result.check, result.verdict)
+                });
+            }
+        }
+        _ => found.add(VERIFIED, || format!("{id} passes without an answer to its checks")),
+    }
+}
+
+/// Whether there is anything to check on nodes of this pool at all.
+fn has_checks(view: &View<'_>, change: &Change<'_>, pool: Option<&PoolSpec>) -> bool {
+    let suite =
+        change.visit_before().and_then(|v| view.input.ledger.rollouts.get(&v.rollout)).map(|r| &r.suite);
+    let no_rdma = pool.is_some_and(|p| p.rdma_rails == 0);
+    suite.is_some_and(|s| s.checks.iter().any(|c| !(no_rdma && c.class == CheckClass::Rdma)))
+}
+
+fn reverted_outcome(change: &Change<'_>, found: &mut Findings) {
+    let outcome = |r: &drydock_plan::NodeRecord| r.assignment.as_ref().and_then(|a| a.outcome.clone());
+    let reverted = Some(NodeOutcome::Reverted);
+    if change.after.and_then(outcome) != reverted || change.before.and_then(outcome) == reverted {
+        return;
+    }
+    let back = |v: &Visit| matches!(v.course, Course::Back | Course::Out(VisitEnd::Reverted));
+    found.when(!change.visit_before().is_some_and(back), VERIFIED, || {
+        format!("{} counts as reverted without having gone back", change.id)
+    });
+}
