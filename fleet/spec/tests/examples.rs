@@ -122,3 +122,28 @@ fn nothing_stands_unused() {
         assert_eq!(suites, fleet.suites.keys().cloned().collect(), "{name}: suites");
     }
 }
+
+/// What stands in comments as something to try can be tried: `#` and three blanks mark it.
+#[test]
+fn examples_in_comments_are_valid() {
+    let mut tried = 0;
+    for name in ["demo", "model"] {
+        let mut files = files(name);
+        for file in &mut files {
+            // Clusters show alternatives to each other, of which only one can hold.
+            if !["controls/", "calendars/", "policies/"].iter().any(|folder| file.path.starts_with(folder)) {
+                continue;
+            }
+            let mut text = String::new();
+            for line in String::from_utf8(file.bytes.clone()).unwrap().lines() {
+                let code = line.split_once("#   ").filter(|(indent, _)| indent.trim().is_empty());
+                tried += usize::from(code.is_some());
+                text += &code.map_or_else(|| line.to_owned(), |(indent, code)| format!("{indent}{code}"));
+                text.push('\n');
+            }
+            file.bytes = text.into_bytes();
+        }
+        good(name, &files);
+    }
+    assert_eq!(tried, 14);
+}
