@@ -103,7 +103,7 @@ impl Store {
     }
 
     fn over(path: PathBuf, database: Database) -> Result<Self, StoreError> {
-        prepare(&path, &database, |txn| tables::create_all(txn))?;
+        prepare(&path, &database, tables::create_all)?;
         let ledger = read(&path, &database, tables::read_ledger)?;
         Ok(Self {
             path,
