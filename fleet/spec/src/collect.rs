@@ -113,8 +113,13 @@ impl<'f> Repository<'f> {
         if group != ours {
             let near = api.is_none() || suggest::nearest(group, [ours]).is_some();
             if near && kind.is_some_and(is_distinctive) {
-                let span = root.entry("apiVersion").or(root.entry("kind")).map_or(root.span, |e| e.value.span);
-                let problem = Problem::new(RuleId::ForeignDocument, span, "this document is ignored: its apiVersion isn't drydock's");
+                let span =
+                    root.entry("apiVersion").or(root.entry("kind")).map_or(root.span, |e| e.value.span);
+                let problem = Problem::new(
+                    RuleId::ForeignDocument,
+                    span,
+                    "this document is ignored: its apiVersion isn't drydock's",
+                );
                 self.report(file, problem.hint(format!("write apiVersion: {API_VERSION}")));
             }
             return;
@@ -191,12 +196,15 @@ impl<'f> Repository<'f> {
         let key = match parsed {
             None => return,
             Some(Ok(key)) => key,
-            Some(Err(error)) => return problems.push(Problem::new(RuleId::BadValue, name_span, error.to_string())),
+            Some(Err(error)) => {
+                return problems.push(Problem::new(RuleId::BadValue, name_span, error.to_string()));
+            }
         };
         let name = name.unwrap_or_default();
         if let Some(first) = documents.get(&key) {
             let message = format!("{kind} `{name}` is defined twice; first at {}:{}", first.path, first.line);
-            return problems.push(Problem::new(RuleId::DuplicateName, name_span, message).hint("rename one of the two"));
+            return problems
+                .push(Problem::new(RuleId::DuplicateName, name_span, message).hint("rename one of the two"));
         }
         let Some(value) = value else {
             self.broken.insert((kind, name));
@@ -231,7 +239,9 @@ fn is_distinctive(kind: &str) -> bool {
         | Kind::CheckSuite
         | Kind::RolloutControl
         | Kind::CostBudget => true,
-        Kind::Fleet | Kind::Cluster | Kind::Component | Kind::Release | Kind::Budget | Kind::Calendar => false,
+        Kind::Fleet | Kind::Cluster | Kind::Component | Kind::Release | Kind::Budget | Kind::Calendar => {
+            false
+        }
     })
 }
 
@@ -248,7 +258,8 @@ fn header<'f>(root: Node<'f>, problems: &mut Vec<Problem>) -> Option<Header<'f>>
             "spec" => spec = Some(entry),
             other => {
                 let known = ["apiVersion", "kind", "metadata", "spec"];
-                let problem = Problem::new(RuleId::UnknownField, entry.key_span, format!("unknown field `{other}`"));
+                let problem =
+                    Problem::new(RuleId::UnknownField, entry.key_span, format!("unknown field `{other}`"));
                 problems.push(Problem { hint: suggest::hint(other, &known), ..problem });
             }
         }
@@ -257,7 +268,9 @@ fn header<'f>(root: Node<'f>, problems: &mut Vec<Problem>) -> Option<Header<'f>>
     if version != Some(API_VERSION) {
         let span = api.as_ref().map_or(start, |e| e.value.span);
         let message = format!("apiVersion `{}` isn't known", version.unwrap_or(""));
-        problems.push(Problem::new(RuleId::ApiVersion, span, message).hint(format!("this drydock knows {API_VERSION}")));
+        problems.push(
+            Problem::new(RuleId::ApiVersion, span, message).hint(format!("this drydock knows {API_VERSION}")),
+        );
         return None;
     }
     let mut missing = |field: &str| {
@@ -305,7 +318,8 @@ fn name(metadata: &Entry<'_>, problems: &mut Vec<Problem>) -> (Option<String>, S
         return (None, metadata.key_span);
     };
     for entry in entries.iter().filter(|e| e.key != "name") {
-        let problem = Problem::new(RuleId::UnknownField, entry.key_span, format!("unknown field `{}`", entry.key));
+        let problem =
+            Problem::new(RuleId::UnknownField, entry.key_span, format!("unknown field `{}`", entry.key));
         problems.push(problem.hint("metadata holds only `name`"));
     }
     let Some(entry) = entries.iter().find(|e| e.key == "name") else {
@@ -317,9 +331,12 @@ fn name(metadata: &Entry<'_>, problems: &mut Vec<Problem>) -> (Option<String>, S
         Value::Text(text) => return (Some(text.to_string()), span),
         Value::Plain(text) => match scalar::plain(text) {
             Plain::Text => return (Some(text.to_string()), span),
-            Plain::Null => problems.push(Problem::new(RuleId::Null, span, "`name` is empty where text is wanted")),
+            Plain::Null => {
+                problems.push(Problem::new(RuleId::Null, span, "`name` is empty where text is wanted"))
+            }
             plain => {
-                let message = format!("`name` must be text, but `{text}` is read as {}", scalar::describe(text, plain));
+                let message =
+                    format!("`name` must be text, but `{text}` is read as {}", scalar::describe(text, plain));
                 let hint = format!("quote it: name: {}", scalar::quoted(text));
                 problems.push(Problem::new(RuleId::QuoteText, span, message).hint(hint));
             }
@@ -338,7 +355,9 @@ fn placeholders(node: &mut Node<'_>, problems: &mut Vec<Problem>) {
         Value::Plain(text) | Value::Text(text) => {
             if let Some(found) = placeholder(text) {
                 let message = format!("placeholder `{found}` wasn't rendered");
-                problems.push(Problem::new(RuleId::Placeholder, node.span, message).hint("commit the rendered value"));
+                problems.push(
+                    Problem::new(RuleId::Placeholder, node.span, message).hint("commit the rendered value"),
+                );
                 node.value = Value::Absent(0);
             }
         }
@@ -363,6 +382,8 @@ fn placeholder(text: &str) -> Option<&str> {
         let end = rest.find('}').map_or(text.len(), |e| at + e + 2);
         return text.get(at..end);
     }
-    let length = rest.find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).unwrap_or(rest.len());
+    let length = rest
+        .find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'))
+        .unwrap_or(rest.len());
     (length > 0 && !rest.starts_with(|c: char| c.is_ascii_digit())).then(|| &text[at..=at + length])
 }

@@ -4,22 +4,29 @@
 
 mod collect;
 pub mod diagnostic;
+pub mod diff;
 pub mod document;
 pub mod fleet;
 pub mod kinds;
 mod lint;
 pub mod load;
 pub mod release;
+pub mod removal;
 pub mod rule;
+pub mod schema;
 mod source;
 mod suggest;
 pub mod text;
+pub mod yaml;
 
 pub use diagnostic::{Diagnostic, Span};
+pub use diff::{FleetDiff, PoolChange, PoolTarget, diff};
 pub use document::{Document, Kind};
 pub use fleet::{Fleet, Named};
 pub use kinds::*;
 pub use load::{Loaded, SourceFile, load};
 pub use release::*;
+pub use removal::{RemovalRefused, Removals, accept, removals};
 pub use rule::{RuleId, Severity};
+pub use schema::schemas;
 pub use text::*;

@@ -84,9 +84,10 @@ pub fn load(files: &[SourceFile]) -> Loaded {
 
 /// The defaults of a `Fleet` document are those of its type; this name never leaves the loader.
 fn empty<'f>() -> Option<Repository<'f>> {
-    let nothing = serde::de::value::MapDeserializer::<_, serde::de::value::Error>::new(
-        std::iter::empty::<(&str, &str)>(),
-    );
+    let nothing = serde::de::value::MapDeserializer::<_, serde::de::value::Error>::new(std::iter::empty::<(
+        &str,
+        &str,
+    )>());
     let spec = FleetSpec::deserialize(nothing).ok()?;
     let name: FleetName = "unnamed".parse().ok()?;
     Some(Repository::new(name, spec))
@@ -115,8 +116,13 @@ fn read<'f>(repository: &mut Repository<'f>, file: &'f SourceFile) {
     }
     if file.bytes.starts_with(b"version https://git-lfs.github.com/") {
         repository.files.push(whole(""));
-        let problem = Problem::new(RuleId::LfsPointer, Span::START, "a Git LFS pointer stands where a file is expected");
-        repository.report(index, problem.hint("take YAML files out of .gitattributes, or fetch the objects first"));
+        let problem = Problem::new(
+            RuleId::LfsPointer,
+            Span::START,
+            "a Git LFS pointer stands where a file is expected",
+        );
+        repository
+            .report(index, problem.hint("take YAML files out of .gitattributes, or fetch the objects first"));
         return;
     }
     if !mentions_us(&file.bytes) {
@@ -158,7 +164,8 @@ fn mentions_us(bytes: &[u8]) -> bool {
     ];
     // All of them are rare, and so are their first letters after a line's start; a scan by first byte is enough.
     bytes.iter().enumerate().any(|(at, &byte)| {
-        matches!(byte, b'd' | b'G' | b'P' | b'R' | b'C') && WORDS.iter().any(|word| bytes[at..].starts_with(word))
+        matches!(byte, b'd' | b'G' | b'P' | b'R' | b'C')
+            && WORDS.iter().any(|word| bytes[at..].starts_with(word))
     })
 }
 

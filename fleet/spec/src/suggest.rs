@@ -67,9 +67,7 @@ mod tests {
 
     #[test]
     fn counts_edits() {
-        let d = |a: &str, b: &str| {
-            distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>())
-        };
+        let d = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         assert_eq!(d("abc", "abc"), 0);
         assert_eq!(d("abc", "acb"), 1);
         assert_eq!(d("", "abc"), 3);

@@ -19,7 +19,7 @@ pub struct FleetSpec {
     pub removal_budget: Amount,
 }
 
-fn default_removal_budget() -> Amount {
+pub(crate) fn default_removal_budget() -> Amount {
     Amount::Percent(1000)
 }
 

@@ -22,6 +22,7 @@ pub use component::*;
 pub use component_version::*;
 pub use control::*;
 pub use cost::*;
+pub(crate) use fleet::default_removal_budget;
 pub use fleet::*;
 pub use layout::*;
 pub use policy::*;

@@ -46,7 +46,11 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
 
 /// Sizes of what the budget counts over, in its unit, one for each of `each`: the total, and the weight of the
 /// lightest node. `None` where the size isn't written anywhere.
-fn sizes(budget: &BudgetSpec, pools: &[Pool<'_>], bound: fn(&Pool<'_>) -> Option<u32>) -> Vec<(Option<u32>, u32)> {
+fn sizes(
+    budget: &BudgetSpec,
+    pools: &[Pool<'_>],
+    bound: fn(&Pool<'_>) -> Option<u32>,
+) -> Vec<(Option<u32>, u32)> {
     let mut groups: BTreeMap<String, (Option<u32>, u32)> = BTreeMap::new();
     for pool in pools {
         let (name, spec) = pool;
@@ -111,7 +115,9 @@ fn rounding(lint: &mut Lint<'_, '_>, document: Document<'_>, budget: &BudgetSpec
         let allowed = amount.floor_of(size);
         let message = match budget.unit {
             BudgetUnit::Nodes => format!("{amount} of {size} nodes is {allowed}: nothing can move"),
-            BudgetUnit::Gpus => format!("{amount} of {size} GPUs is {allowed}, and a node has {least}: nothing can move"),
+            BudgetUnit::Gpus => {
+                format!("{amount} of {size} GPUs is {allowed}, and a node has {least}: nothing can move")
+            }
         };
         let hint = Some("raise it, or say atLeastOne: true".to_owned());
         lint.at(document, path!["maxInFlight"], RuleId::RoundsToNothing, message, hint);

@@ -48,7 +48,10 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
         }
         for (pool, spec) in lint.selected(&policy.select) {
             if spec.rdma_rails == 0 {
-                let message = format!("without RDMA rails, {} of policy `{name}` doesn't apply here", super::list(rdma.clone()));
+                let message = format!(
+                    "without RDMA rails, {} of policy `{name}` doesn't apply here",
+                    super::list(rdma.clone())
+                );
                 let document = (Kind::GpuNodePool, pool.as_str());
                 lint.at(document, path!["rdmaRails"], RuleId::CheckNotApplicable, message, None);
             }

@@ -53,7 +53,13 @@ fn cycles(lint: &mut Lint<'_, '_>) {
                 let circle: Vec<&str> = stack[at..].iter().map(|(n, _)| n.as_str()).collect();
                 let message = format!("{} -> {after}: each waits for the next", circle.join(" -> "));
                 let hint = Some("remove one `after`".to_owned());
-                lint.at((Kind::Component, name.as_str()), path!["after", index], RuleId::ComponentCycle, message, hint);
+                lint.at(
+                    (Kind::Component, name.as_str()),
+                    path!["after", index],
+                    RuleId::ComponentCycle,
+                    message,
+                    hint,
+                );
             } else if let Some((after, _)) = components.get_key_value(after) {
                 stack.push((after, 0));
             }

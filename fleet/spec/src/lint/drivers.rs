@@ -13,7 +13,9 @@ use super::Lint;
 use crate::{
     document::Kind,
     fleet::Fleet,
-    kinds::{ComponentClass, ComponentVersion, Delivery, DriverSource, LayoutSpec, PoolSpec, ReleaseSpec, Unnamed},
+    kinds::{
+        ComponentClass, ComponentVersion, Delivery, DriverSource, LayoutSpec, PoolSpec, ReleaseSpec, Unnamed,
+    },
     rule::RuleId,
     text::ComponentName,
 };
@@ -86,7 +88,10 @@ fn findings<'r>(
             // A model without MIG is the layout's mistake, and is named there.
             MigUse::Off
         } else {
-            MigUse::On { layouts: &layouts, beside_whole: layout.is_some_and(|l| beside_whole(l, pool.gpu.count)) }
+            MigUse::On {
+                layouts: &layouts,
+                beside_whole: layout.is_some_and(|l| beside_whole(l, pool.gpu.count)),
+            }
         },
         fabric_manager: fabric_version.as_ref().map_or(FabricManager::WithDriver, FabricManager::Version),
         ..Surroundings::default()

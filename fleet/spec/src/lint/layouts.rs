@@ -83,7 +83,11 @@ fn groups(lint: &mut Lint<'_, '_>, document: Document<'_>, layout: &LayoutSpec) 
         match &group.devices {
             None => {
                 if i > 0 {
-                    say(lint, path!["gpus", i], "this group takes all GPUs, and so does none of the others".to_owned());
+                    say(
+                        lint,
+                        path!["gpus", i],
+                        "this group takes all GPUs, and so does none of the others".to_owned(),
+                    );
                 }
                 all = Some(i);
             }
@@ -135,7 +139,9 @@ fn one_use(
                 if said.insert(format!("{i} {}: {message}", model.name)) {
                     let place = path!["gpus", i, "mig"] as &[_];
                     match profile {
-                        Some(key) => lint.at_key(document, (place, &key), RuleId::ImpossibleLayout, message, hint),
+                        Some(key) => {
+                            lint.at_key(document, (place, &key), RuleId::ImpossibleLayout, message, hint)
+                        }
                         None => lint.at(document, place, RuleId::ImpossibleLayout, message, hint),
                     }
                 }
@@ -197,7 +203,9 @@ fn slices(model: &GpuModel, group: &GpuGroup) -> Result<MigLayout, Impossible> {
             };
             let hint = match &error {
                 LayoutError::UnknownProfile { .. } => Some(profiles(model)),
-                LayoutError::ModelHasNoMig { .. } => Some("remove `mig`, or the layout from the pool".to_owned()),
+                LayoutError::ModelHasNoMig { .. } => {
+                    Some("remove `mig`, or the layout from the pool".to_owned())
+                }
                 _ => None,
             };
             Err(Impossible { profile: profile.cloned(), message: error.to_string(), hint })

@@ -86,7 +86,14 @@ impl<'r, 'f> Lint<'r, 'f> {
     }
 
     /// Adds a finding at a value.
-    fn at(&mut self, (kind, name): (Kind, &str), path: &[Step<'_>], rule: RuleId, message: String, hint: Option<String>) {
+    fn at(
+        &mut self,
+        (kind, name): (Kind, &str),
+        path: &[Step<'_>],
+        rule: RuleId,
+        message: String,
+        hint: Option<String>,
+    ) {
         let place = |origin: &crate::collect::Origin<'f>| origin.place(path);
         self.add(kind, name, place, rule, message, hint);
     }
@@ -155,7 +162,11 @@ impl<'r, 'f> Lint<'r, 'f> {
         candidates.into_iter().filter(|(name, pool)| selector.selects(fleet, name, pool)).collect()
     }
 
-    fn candidates<'c>(&self, globs: &[Glob], clusters: impl Iterator<Item = &'c ClusterName>) -> Vec<Pool<'r>> {
+    fn candidates<'c>(
+        &self,
+        globs: &[Glob],
+        clusters: impl Iterator<Item = &'c ClusterName>,
+    ) -> Vec<Pool<'r>> {
         let fleet = self.fleet();
         let mut clusters = clusters.peekable();
         if !globs.is_empty() && globs.iter().all(Glob::is_literal) {

@@ -119,7 +119,8 @@ fn owners(lint: &mut Lint<'_, '_>) {
     }
     let without: BTreeSet<&PoolName> = fleet.pools.keys().filter(|p| !owner.contains_key(p)).collect();
     for pool in without {
-        let message = format!("no policy selects pool `{pool}`: a change of its release would never move a node");
+        let message =
+            format!("no policy selects pool `{pool}`: a change of its release would never move a node");
         lint.at((Kind::GpuNodePool, pool.as_str()), path![], RuleId::PoolWithoutPolicy, message, None);
     }
 }

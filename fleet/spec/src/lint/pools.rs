@@ -27,7 +27,13 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             lint.at(document, path!["gpu", "model"], RuleId::UnknownGpuModel, message, hint);
         }
         if pool.gpu.count == 0 {
-            lint.at(document, path!["gpu", "count"], RuleId::NoGpus, "a GPU node has at least one GPU".to_owned(), None);
+            lint.at(
+                document,
+                path!["gpu", "count"],
+                RuleId::NoGpus,
+                "a GPU node has at least one GPU".to_owned(),
+                None,
+            );
         }
         if let (Some(min), Some(max)) = (pool.nodes.min, pool.nodes.max)
             && min > max
@@ -76,7 +82,8 @@ fn overlaps(lint: &mut Lint<'_, '_>) {
         let mut named = BTreeSet::new();
         for (wide, (_, pool)) in pools.iter().enumerate() {
             let inside = |&&i: &&usize| {
-                i != wide && pools[i].1.node_selector.iter().all(|(k, v)| pool.node_selector.get(k) == Some(v))
+                i != wide
+                    && pools[i].1.node_selector.iter().all(|(k, v)| pool.node_selector.get(k) == Some(v))
             };
             let Some(&narrow) = pairs(pool).filter_map(|pair| under.get(&pair)).flatten().find(inside) else {
                 continue;
@@ -88,7 +95,8 @@ fn overlaps(lint: &mut Lint<'_, '_>) {
             let same = pools[narrow].1.node_selector.len() == pool.node_selector.len();
             let how = if same { "selects the same nodes as" } else { "can select nodes of" };
             let (other, _) = pools[first];
-            let message = format!("pool `{}` {how} pool `{other}` in cluster {}", pools[later].0, pool.cluster);
+            let message =
+                format!("pool `{}` {how} pool `{other}` in cluster {}", pools[later].0, pool.cluster);
             let hint = Some("give one of them a label that the other's nodes don't have".to_owned());
             let document = (Kind::GpuNodePool, pools[later].0.as_str());
             lint.at(document, path!["nodeSelector"], RuleId::PoolsOverlap, message, hint);

@@ -24,7 +24,14 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
         reference(lint, document, path!["cluster"], Kind::Cluster, pool.cluster.as_str(), &fleet.clusters);
         reference(lint, document, path!["release"], Kind::Release, pool.release.as_str(), &fleet.releases);
         if let Some(layout) = &pool.layout {
-            reference(lint, document, path!["layout"], Kind::PartitionLayout, layout.as_str(), &fleet.layouts);
+            reference(
+                lint,
+                document,
+                path!["layout"],
+                Kind::PartitionLayout,
+                layout.as_str(),
+                &fleet.layouts,
+            );
         }
     }
     for (name, release) in &fleet.releases {
@@ -74,7 +81,14 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
     }
     for (name, control) in &fleet.controls {
         let document = (Kind::RolloutControl, name.as_str());
-        reference(lint, document, path!["policy"], Kind::RolloutPolicy, control.policy.as_str(), &fleet.policies);
+        reference(
+            lint,
+            document,
+            path!["policy"],
+            Kind::RolloutPolicy,
+            control.policy.as_str(),
+            &fleet.policies,
+        );
         for (i, retry) in control.retry.iter().enumerate() {
             if let Some(pool) = &retry.pool {
                 let place = path!["retry", i, "pool"];
@@ -141,7 +155,13 @@ fn pools(lint: &mut Lint<'_, '_>, document: Document<'_>, path: &[Step<'_>], glo
     }
 }
 
-fn environments(lint: &mut Lint<'_, '_>, document: Document<'_>, path: &[Step<'_>], names: &[String], many: bool) {
+fn environments(
+    lint: &mut Lint<'_, '_>,
+    document: Document<'_>,
+    path: &[Step<'_>],
+    names: &[String],
+    many: bool,
+) {
     let listed = &lint.fleet().spec.environments;
     if !lint.repository.has_fleet() {
         return;
@@ -150,6 +170,12 @@ fn environments(lint: &mut Lint<'_, '_>, document: Document<'_>, path: &[Step<'_
         let hint = lint.nearest(name, listed.iter().map(String::as_str));
         let hint = hint.or_else(|| Some("list it under `environments` of the Fleet document".to_owned()));
         let place = if many { [path, path![i]].concat() } else { path.to_vec() };
-        lint.at(document, &place, RuleId::UnknownEnvironment, format!("environment `{name}` isn't listed"), hint);
+        lint.at(
+            document,
+            &place,
+            RuleId::UnknownEnvironment,
+            format!("environment `{name}` isn't listed"),
+            hint,
+        );
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
                 lint.at(document, place, RuleId::BadValue, message, None);
             }
             let text = version.version.as_str();
-            let with_v = text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            let with_v =
+                text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
             if with_v || text.starts_with(|c: char| c.is_ascii_digit()) {
                 let of = prefixes.entry(name).or_default();
                 let (mine, other) = (usize::from(with_v), usize::from(!with_v));
@@ -60,12 +61,19 @@ fn place(name: &ComponentName) -> [Step<'_>; 3] {
 }
 
 /// Why a version doesn't name one build, and what to write.
-fn vague(version: &ComponentVersion, class: Option<ComponentClass>, observed: bool) -> Option<(String, String)> {
+fn vague(
+    version: &ComponentVersion,
+    class: Option<ComponentClass>,
+    observed: bool,
+) -> Option<(String, String)> {
     let text = version.version.as_str();
     let lower = text.to_ascii_lowercase();
     let pinned = version.digest.is_some();
     let exact = || "write the whole version of one build".to_owned();
-    let moving = ["latest", "default", "stable", "main", "master", "edge", "nightly", "dev", "current", "lts", "rolling"];
+    let moving = [
+        "latest", "default", "stable", "main", "master", "edge", "nightly", "dev", "current", "lts",
+        "rolling",
+    ];
     if moving.contains(&lower.as_str()) && !pinned {
         return Some((format!("`{text}` names whatever is newest, not one build"), exact()));
     }
@@ -82,8 +90,12 @@ fn vague(version: &ComponentVersion, class: Option<ComponentClass>, observed: bo
                 return Some((format!("`{text}` isn't a driver version"), hint));
             }
             let branch = parts.len() == 1;
-            (branch && !pinned && !observed)
-                .then(|| (format!("`{text}` is a branch, not one driver"), "write it whole, such as 580.95.05".to_owned()))
+            (branch && !pinned && !observed).then(|| {
+                (
+                    format!("`{text}` is a branch, not one driver"),
+                    "write it whole, such as 580.95.05".to_owned(),
+                )
+            })
         }
         _ if pinned || observed => None,
         _ if numeric && (parts.len() == 1 || (parts.len() == 2 && text.starts_with('v'))) => {
@@ -100,7 +112,8 @@ fn vague(version: &ComponentVersion, class: Option<ComponentClass>, observed: bo
 }
 
 fn is_digest(text: &str) -> bool {
-    text.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    text.strip_prefix("sha256:")
+        .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 fn requirements(
@@ -132,7 +145,9 @@ fn is_constraint(text: &str) -> bool {
         let version = OPERATORS.iter().find_map(|op| part.strip_prefix(op)).map(str::trim);
         version.is_some_and(|v| {
             let v = v.strip_prefix('v').unwrap_or(v);
-            v.starts_with(|c: char| c.is_ascii_digit()) && !v.contains(char::is_whitespace) && !v.ends_with('.')
+            v.starts_with(|c: char| c.is_ascii_digit())
+                && !v.contains(char::is_whitespace)
+                && !v.ends_with('.')
         })
     })
 }

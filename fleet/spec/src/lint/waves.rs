@@ -18,7 +18,13 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
         let document = (Kind::RolloutPolicy, name.as_str());
         if policy.waves.is_empty() {
             let hint = Some("one wave is enough: waves: [{name: all}]".to_owned());
-            lint.at(document, path!["waves"], RuleId::NoWaves, "a policy without waves moves nothing".to_owned(), hint);
+            lint.at(
+                document,
+                path!["waves"],
+                RuleId::NoWaves,
+                "a policy without waves moves nothing".to_owned(),
+                hint,
+            );
             continue;
         }
         let mut seen = BTreeSet::new();
@@ -85,10 +91,12 @@ fn coverage(lint: &mut Lint<'_, '_>, document: Document<'_>, policy: &PolicySpec
             lint.at(document, path!["waves", i, "name"], RuleId::WaveSelectsNothing, message, None);
         }
         let known = |(_, pool): &Pool<'_>| pool.nodes.max;
-        let size: Option<u32> = taken.iter().map(known).try_fold(0u32, |sum, max| Some(sum.saturating_add(max?)));
+        let size: Option<u32> =
+            taken.iter().map(known).try_fold(0u32, |sum, max| Some(sum.saturating_add(max?)));
         let tolerate = wave.failure.tolerate;
         if size.is_some_and(|size| size > 0 && tolerate >= size) {
-            let message = format!("{tolerate} failures are borne by a wave of at most {} nodes", size.unwrap_or(0));
+            let message =
+                format!("{tolerate} failures are borne by a wave of at most {} nodes", size.unwrap_or(0));
             let hint = Some("a rollout that can't fail isn't stopped by a broken release".to_owned());
             let place = path!["waves", i, "failure", "tolerate"];
             lint.at(document, place, RuleId::TolerateEverything, message, hint);

@@ -33,7 +33,8 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
                 continue;
             }
             let covered = lint.covered(&window.scope);
-            let worst = covered.into_iter().filter_map(|(pool, _)| visits.get(pool).map(|v| (*v, pool))).max();
+            let worst =
+                covered.into_iter().filter_map(|(pool, _)| visits.get(pool).map(|v| (*v, pool))).max();
             if let Some((visit, pool)) = worst.filter(|(visit, _)| *visit > window.length) {
                 let message = format!(
                     "{} is less than the {visit} that nine of ten visits to a node of pool `{pool}` need",
@@ -66,7 +67,8 @@ fn visits<'r>(lint: &Lint<'r, '_>) -> BTreeMap<&'r PoolName, Period> {
         let applied = applied.filter(|c| !matches!(c.delivery, Delivery::Observe {}));
         applied.fold(Period::ZERO, |sum, c| sum.saturating_add(c.expect.p90))
     };
-    let releases: BTreeMap<_, Period> = fleet.releases.iter().map(|(name, r)| (name, of_release(r))).collect();
+    let releases: BTreeMap<_, Period> =
+        fleet.releases.iter().map(|(name, r)| (name, of_release(r))).collect();
     let pools = fleet.pools.iter().filter_map(|(name, pool)| Some((name, *releases.get(&pool.release)?)));
     pools.collect()
 }
@@ -81,7 +83,8 @@ fn one_window(lint: &mut Lint<'_, '_>, document: Document<'_>, at: &[Step<'_>], 
     }
     let length = window.length;
     if length.is_zero() || length > WINDOW_MAX {
-        let message = format!("a window of {length} can't be; it is longer than nothing and at most {WINDOW_MAX}");
+        let message =
+            format!("a window of {length} can't be; it is longer than nothing and at most {WINDOW_MAX}");
         lint.at(document, &[at, path!["for"]].concat(), RuleId::WindowLength, message, None);
         return false;
     }

@@ -159,8 +159,12 @@ impl<'s> Builder<'s> {
                 };
                 self.add(Node { span, value }, anchor, span)
             }
-            Event::SequenceStart(anchor, tag) => self.open(Value::List(Vec::new()), anchor, tag.as_deref(), span),
-            Event::MappingStart(anchor, tag) => self.open(Value::Map(Vec::new()), anchor, tag.as_deref(), span),
+            Event::SequenceStart(anchor, tag) => {
+                self.open(Value::List(Vec::new()), anchor, tag.as_deref(), span)
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.open(Value::Map(Vec::new()), anchor, tag.as_deref(), span)
+            }
             Event::SequenceEnd | Event::MappingEnd => match self.stack.pop() {
                 Some(frame) => {
                     let span = frame.node.span;
@@ -186,12 +190,22 @@ impl<'s> Builder<'s> {
     fn count(&mut self, more: usize, span: Span) -> Result<(), Problem> {
         self.nodes = self.nodes.saturating_add(more);
         if self.nodes > NODES_MAX {
-            return Err(Problem::new(RuleId::AliasLimit, span, format!("more than {NODES_MAX} nodes in one file")));
+            return Err(Problem::new(
+                RuleId::AliasLimit,
+                span,
+                format!("more than {NODES_MAX} nodes in one file"),
+            ));
         }
         Ok(())
     }
 
-    fn open(&mut self, value: Value<'s>, anchor: usize, tag: Option<&Tag>, span: Span) -> Result<(), Problem> {
+    fn open(
+        &mut self,
+        value: Value<'s>,
+        anchor: usize,
+        tag: Option<&Tag>,
+        span: Span,
+    ) -> Result<(), Problem> {
         self.count(1, span)?;
         self.tag(tag, span);
         if self.stack.len() >= DEPTH_MAX {
@@ -289,7 +303,8 @@ fn check_key<'s>(
     }
     let known = entries.len() <= SCANNED_KEYS || keys.contains(&key);
     if let Some(first) = entries.iter().filter(|_| known).find(|e| e.key == key) {
-        let message = format!("key `{key}` stands twice in one mapping; first on line {}", first.key_span.line);
+        let message =
+            format!("key `{key}` stands twice in one mapping; first on line {}", first.key_span.line);
         return Err(Problem::new(RuleId::DuplicateKey, span, message).hint("remove one of the two"));
     }
     Ok((key, span))

@@ -102,12 +102,17 @@ impl De<'_, '_> {
         let kind = match &self.0.value {
             Value::Plain(text) => match scalar::plain(text) {
                 Plain::Null => FaultKind::Null { wanted: wanted.to_string() },
-                Plain::Text => FaultKind::WrongType { found: format!("the text `{text}`"), wanted: wanted.to_string() },
-                other => FaultKind::WrongType { found: scalar::describe(text, other), wanted: wanted.to_string() },
+                Plain::Text => {
+                    FaultKind::WrongType { found: format!("the text `{text}`"), wanted: wanted.to_string() }
+                }
+                other => {
+                    FaultKind::WrongType { found: scalar::describe(text, other), wanted: wanted.to_string() }
+                }
             },
-            Value::Text(text) => {
-                FaultKind::WrongType { found: format!("the quoted text {}", scalar::quoted(text)), wanted: wanted.to_string() }
-            }
+            Value::Text(text) => FaultKind::WrongType {
+                found: format!("the quoted text {}", scalar::quoted(text)),
+                wanted: wanted.to_string(),
+            },
             Value::List(_) | Value::Map(_) | Value::Absent(_) => {
                 FaultKind::WrongType { found: self.0.noun().to_owned(), wanted: wanted.to_string() }
             }
@@ -119,7 +124,9 @@ impl De<'_, '_> {
     fn not_text(self, text: &str, plain: Plain, wanted: &dyn de::Expected) -> Fault {
         let wanted = wanted.to_string();
         let kind = match plain {
-            Plain::Null => FaultKind::Null { wanted: if wanted == "a string" { "text".to_owned() } else { wanted } },
+            Plain::Null => {
+                FaultKind::Null { wanted: if wanted == "a string" { "text".to_owned() } else { wanted } }
+            }
             _ if wanted == "a string" || wanted.starts_with("text") => {
                 FaultKind::Quote { text: text.to_owned(), read_as: scalar::describe(text, plain) }
             }
@@ -136,7 +143,9 @@ impl De<'_, '_> {
                 Plain::Unsigned(n) => visitor.visit_u64(n),
                 Plain::Signed(n) => visitor.visit_i64(n),
                 Plain::Float(n) => visitor.visit_f64(n),
-                Plain::Null | Plain::Bool(_) | Plain::Text | Plain::Old(_) => return Err(self.wrong(&visitor)),
+                Plain::Null | Plain::Bool(_) | Plain::Text | Plain::Old(_) => {
+                    return Err(self.wrong(&visitor));
+                }
             },
             Value::Text(_) | Value::List(_) | Value::Map(_) => return Err(self.wrong(&visitor)),
         };
@@ -243,10 +252,18 @@ impl<'de> Deserializer<'de> for De<'_, '_> {
             _ => Err(self.wrong(&visitor)),
         }
     }
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
         self.deserialize_unit(visitor)
     }
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
         visitor.visit_newtype_struct(self).map_err(|fault: Fault| fault.at(self.0.span))
     }
 
@@ -299,7 +316,8 @@ impl<'de> Deserializer<'de> for De<'_, '_> {
     ) -> Result<V::Value, Fault> {
         match &self.0.value {
             Value::Plain(text) if scalar::plain(text) == Plain::Null => {
-                Err(Fault::new(FaultKind::Null { wanted: format!("one of {}", known.join(", ")) }).at(self.0.span))
+                Err(Fault::new(FaultKind::Null { wanted: format!("one of {}", known.join(", ")) })
+                    .at(self.0.span))
             }
             // The words are known, so no generation of YAML makes another one of them.
             Value::Plain(text) | Value::Text(text) => {
@@ -429,7 +447,10 @@ struct Choice<'t, 's> {
 impl<'t, 'de, 's> de::EnumAccess<'de> for Choice<'t, 's> {
     type Error = Fault;
     type Variant = Content<'t, 's>;
-    fn variant_seed<T: de::DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Content<'t, 's>), Fault> {
+    fn variant_seed<T: de::DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<(T::Value, Content<'t, 's>), Fault> {
         let word: de::value::StrDeserializer<'_, Fault> = self.word.into_deserializer();
         let value = seed.deserialize(word).map_err(|fault| fault.at(self.span))?;
         Ok((value, Content { word: self.word, node: self.node, key_span: self.span, bare: self.bare }))
@@ -449,7 +470,9 @@ impl Content<'_, '_> {
     fn has_content(&self) -> Result<(), Fault> {
         match self.node.value {
             Value::Absent(_) => Ok(()),
-            _ if self.bare => Err(Fault::new(FaultKind::Bare { word: self.word.to_owned() }).at(self.key_span)),
+            _ if self.bare => {
+                Err(Fault::new(FaultKind::Bare { word: self.word.to_owned() }).at(self.key_span))
+            }
             _ => Ok(()),
         }
     }

@@ -54,8 +54,11 @@ struct Mended {
 }
 
 fn mend(root: &mut Node<'_>, fault: &Fault) -> Mended {
-    let path = if fault.on_key { fault.path.get(..fault.path.len().saturating_sub(1)) } else { Some(&*fault.path) };
-    let Some(node) = path.and_then(|p| find(root, p)) else { return Mended { is_news: true, can_go_on: false } };
+    let path =
+        if fault.on_key { fault.path.get(..fault.path.len().saturating_sub(1)) } else { Some(&*fault.path) };
+    let Some(node) = path.and_then(|p| find(root, p)) else {
+        return Mended { is_news: true, can_go_on: false };
+    };
     let at_root = path.is_some_and(<[usize]>::is_empty);
     let span = node.span;
     match (&mut node.value, &fault.kind) {
@@ -107,10 +110,12 @@ fn problem(fault: &Fault, owner: Span) -> Problem {
                 Some(key) => format!("quote it: {key}: {quoted}"),
                 None => format!("quote it: {quoted}"),
             };
-            new(RuleId::QuoteText, format!("{field} must be text, but `{text}` is read as {read_as}")).hint(hint)
+            new(RuleId::QuoteText, format!("{field} must be text, but `{text}` is read as {read_as}"))
+                .hint(hint)
         }
         FaultKind::Null { wanted } => {
-            new(RuleId::Null, format!("{field} is empty where {} is wanted", article(wanted))).hint("give it a value, or remove the key")
+            new(RuleId::Null, format!("{field} is empty where {} is wanted", article(wanted)))
+                .hint("give it a value, or remove the key")
         }
         FaultKind::UnknownField { field, known } => Problem {
             hint: suggest::hint(field, known),
@@ -132,8 +137,10 @@ fn problem(fault: &Fault, owner: Span) -> Problem {
             let message = format!("{field} must name exactly one of {}, not {count}", known.join(", "));
             new(RuleId::WrongType, message)
         }
-        FaultKind::Bare { word } => new(RuleId::WrongType, format!("`{word}` needs a mapping or a value under it"))
-            .hint(format!("write {word}: {{}} when it has no settings")),
+        FaultKind::Bare { word } => {
+            new(RuleId::WrongType, format!("`{word}` needs a mapping or a value under it"))
+                .hint(format!("write {word}: {{}} when it has no settings"))
+        }
         FaultKind::Refused(message) => new(RuleId::BadValue, message.clone()),
     }
 }

@@ -67,7 +67,8 @@ pub(crate) fn plain(text: &str) -> Plain {
     if let Some(n) = sixty(unsigned) {
         return Plain::Old(Old::Sixty(n));
     }
-    let binary = unsigned.strip_prefix("0b").is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b"01_".contains(&b)));
+    let binary =
+        unsigned.strip_prefix("0b").is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b"01_".contains(&b)));
     let grouped = unsigned.contains('_') && unsigned.bytes().all(|b| b.is_ascii_digit() || b == b'_');
     if binary || grouped { Plain::Old(Old::Number) } else { Plain::Text }
 }
