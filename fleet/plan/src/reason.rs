@@ -102,6 +102,8 @@ pub enum Reason {
     Halted { since: Timestamp, in_flight: u32 },
     /// The rollout can never work as written.
     Rejected { why: String },
+    /// A person ended a rollout to the same target; it starts again when the target changes or someone says `retry`.
+    AbortedBefore { rollout: RolloutId },
 
     // Waits of a node in flight.
     /// The facts are older than the intent.
@@ -196,6 +198,7 @@ impl Reason {
             Self::Paused { .. } => "paused",
             Self::Halted { .. } => "halted",
             Self::Rejected { .. } => "rejected",
+            Self::AbortedBefore { .. } => "abortedBefore",
             Self::InventoryOlderThanPlan {} => "inventoryOlderThanPlan",
             Self::Preflight { .. } => "preflight",
             Self::Cordoning { .. } => "cordoning",
@@ -253,6 +256,7 @@ impl Reason {
             | Self::Paused { .. }
             | Self::Halted { .. }
             | Self::Rejected { .. }
+            | Self::AbortedBefore { .. }
             | Self::InventoryOlderThanPlan {}
             | Self::UnitBarrier { .. }
             | Self::Returning {} => None,

@@ -1,11 +1,44 @@
 //! The planner: a pure function from (fleet, inventory, ledger, now) to (plan, report), and the checker of its
 //! invariants beside it.
+//!
+//! A pass is a flat list of steps (see [`plan`]); each lives in a file of its own. Every refusal is a
+//! [`drydock_plan::Reason`] with its numbers, and nothing returns early without one.
 
+mod actions;
+mod admit;
+mod budgets;
+mod calendar;
 pub mod check;
+mod create;
+mod desired;
+mod explain;
+mod finish;
+mod frame;
+mod gone;
+mod intents;
+mod judge;
+mod order;
+mod pass;
+mod report;
+mod rollback;
+mod rules;
+mod soak;
+mod step;
+mod supersede;
+mod suspect;
+mod transition;
+mod units;
+mod verdict;
+mod verify;
+mod waves;
 
 use drydock_plan::{CommitRef, Inventory, Ledger, Planned};
 use drydock_spec::Fleet;
 use jiff::Timestamp;
+
+pub use calendar::{Opening, opening};
+pub use desired::{PoolTarget, pool_targets};
+pub use explain::{Explanation, why};
 
 /// Everything a pass looks at. The same input gives the same plan.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +57,15 @@ pub struct Input<'a> {
 
 /// Decides what to do now.
 pub fn plan(input: &Input<'_>) -> Planned {
-    let _ = input;
-    Planned::default()
+    let mut pass = pass::Pass::new(*input);
+    pass.close_gone_nodes();
+    pass.take_intents();
+    pass.follow_git();
+    pass.step_nodes();
+    pass.step_soaking();
+    pass.judge_rollouts();
+    pass.step_waves();
+    pass.finish_rollouts();
+    pass.admit();
+    pass.finish()
 }

@@ -1,0 +1,386 @@
+//! Admission: which units are reserved in this pass. Refilling a slot is an admission like any other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drydock_plan::{
+    Course, HeadOfLine, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Step, Target, Visit,
+    WaveState,
+};
+use drydock_spec::Batch;
+
+use crate::{order::hash, pass::Pass, units::Unit};
+
+impl Pass<'_> {
+    /// Admits units of every open rollout. The rollout with the fewest nodes in flight is asked first, so that one
+    /// that always fails can't starve the others of a budget they share.
+    pub(crate) fn admit(&mut self) {
+        let visiting = self.visiting();
+        let mut in_flight: BTreeMap<RolloutId, usize> = BTreeMap::new();
+        for &i in &visiting {
+            if let Some(visit) = &self.rec(i).visit {
+                *in_flight.entry(visit.rollout.clone()).or_default() += 1;
+            }
+        }
+        let mut ids = self.open_ids();
+        ids.sort_by_key(|id| (in_flight.get(id).copied().unwrap_or(0), hash("turn", id.as_str())));
+        for id in ids {
+            if let Some(rollout) = self.rollout(&id).cloned() {
+                self.admit_rollout(&rollout, &visiting);
+            }
+        }
+    }
+
+    fn admit_rollout(&mut self, rollout: &RolloutRecord, visiting: &[usize]) {
+        let Some(w) =
+            rollout.waves.iter().position(|w| !matches!(w.state, WaveState::Complete | WaveState::Skipped))
+        else {
+            return;
+        };
+        let wave = u16::try_from(w).unwrap_or(u16::MAX);
+        let pending = self.pending(&rollout.id, wave);
+        if pending.is_empty() {
+            return;
+        }
+        if let Some(reason) = self.rollout_holds(rollout, w, visiting) {
+            self.hold_all(&rollout.id, wave, reason, &pending);
+            return;
+        }
+        let Some((batch, room)) = self.open_batch(rollout, w, &pending) else { return };
+        self.fill_batch(rollout, wave, batch, room, &pending, visiting);
+    }
+
+    /// Nodes of a wave that haven't begun.
+    pub(crate) fn pending(&self, id: &RolloutId, wave: u16) -> Vec<usize> {
+        let waits = |&i: &usize| {
+            let r = self.rec(i);
+            r.visit.is_none()
+                && r.soak.is_none()
+                && r.assignment
+                    .as_ref()
+                    .is_some_and(|a| a.outcome.is_none() && a.wave == wave && a.rollout == *id)
+        };
+        (0..self.frame.nodes.len()).filter(waits).collect()
+    }
+
+    fn hold_all(&mut self, id: &RolloutId, wave: u16, reason: Reason, pending: &[usize]) {
+        let nodes = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+        let example = pending.first().map(|&i| self.frame.nodes[i].id.clone());
+        self.wait_many((Some(id.clone()), wave), reason, nodes, example);
+    }
+
+    /// Why the rollout as a whole admits nothing.
+    pub(crate) fn rollout_holds(
+        &self,
+        rollout: &RolloutRecord,
+        w: usize,
+        visiting: &[usize],
+    ) -> Option<Reason> {
+        match &rollout.state {
+            RolloutState::Running => {}
+            RolloutState::Paused(why) => return Some(Reason::Paused { why: why.clone() }),
+            RolloutState::Halted | RolloutState::RollingBack => {
+                let since = rollout.halt.as_ref().map_or(rollout.created, |h| h.at);
+                let mine = |&&i: &&usize| self.rec(i).visit.as_ref().is_some_and(|v| v.rollout == rollout.id);
+                let in_flight = u32::try_from(visiting.iter().filter(mine).count()).unwrap_or(u32::MAX);
+                return Some(Reason::Halted { since, in_flight });
+            }
+            RolloutState::Rejected { why } => {
+                return Some(Reason::Rejected { why: why.join("; ") });
+            }
+            RolloutState::Succeeded
+            | RolloutState::RolledBack
+            | RolloutState::RollbackBlocked
+            | RolloutState::Superseded
+            | RolloutState::Aborted => {
+                return Some(Reason::Halted {
+                    since: rollout.ended.unwrap_or(rollout.created),
+                    in_flight: 0,
+                });
+            }
+        }
+        let wave = &rollout.waves[w];
+        match wave.state {
+            WaveState::Running => {}
+            // The wave's own step has written down why.
+            WaveState::Pending
+            | WaveState::GatedBefore
+            | WaveState::GatedAfter
+            | WaveState::Soaking
+            | WaveState::Failed
+            | WaveState::Complete
+            | WaveState::Skipped => {
+                return Some(Reason::WavePending { wave: wave.name.clone(), after: wave.name.clone() });
+            }
+        }
+        let suspect = visiting.iter().find(|&&i| self.is_suspect(i, &rollout.id))?;
+        Some(Reason::SuspectUnsettled { node: self.frame.nodes[*suspect].id.clone() })
+    }
+
+    /// A failure of this rollout on the node isn't settled yet.
+    pub(crate) fn is_suspect(&self, i: usize, id: &RolloutId) -> bool {
+        let Some(visit) = &self.rec(i).visit else { return false };
+        visit.rollout == *id
+            && match visit.course {
+                Course::Forward => !visit.evidence.is_empty(),
+                Course::Back => true,
+                Course::Out(_) => false,
+            }
+    }
+
+    /// The open batch and how many units it has room for; opens the next one when the last is settled.
+    fn open_batch(&mut self, rollout: &RolloutRecord, w: usize, pending: &[usize]) -> Option<(u32, u32)> {
+        let wave = u16::try_from(w).unwrap_or(u16::MAX);
+        let record = &rollout.waves[w];
+        if record.batch > 0 && record.in_batch < record.batch_size {
+            return Some((record.batch, record.batch_size - record.in_batch));
+        }
+        if record.batch > 0
+            && let Some(reason) = self.batch_unsettled(rollout, w)
+        {
+            self.hold_all(&rollout.id, wave, reason, pending);
+            return None;
+        }
+        let spec = wave_spec(rollout, w);
+        let size = batch_size(&spec, record.batch, self.wave_units(rollout, wave));
+        let batch = record.batch + 1;
+        let name = record.name.clone();
+        if let Some(record) = self.edit_rollout(&rollout.id).and_then(|r| r.waves.get_mut(w)) {
+            (record.batch, record.batch_size, record.in_batch) = (batch, size, 0);
+        }
+        self.log(&rollout.id, RolloutEvent::Batch { wave: name, batch, units: size });
+        Some((batch, size))
+    }
+
+    /// Why the next batch doesn't open yet.
+    pub(crate) fn batch_unsettled(&self, rollout: &RolloutRecord, w: usize) -> Option<Reason> {
+        let record = &rollout.waves[w];
+        let soak = rollout.strategy.waves.get(w).map(|s| s.soak).unwrap_or_default();
+        let (mut unsettled, mut until) = (0, None);
+        for i in 0..self.frame.nodes.len() {
+            let r = self.rec(i);
+            let Some(a) = &r.assignment else { continue };
+            if a.rollout != rollout.id || usize::from(a.wave) != w || a.batch != Some(record.batch) {
+                continue;
+            }
+            if a.outcome.is_some() {
+                continue;
+            }
+            match &r.soak {
+                Some(s) if soak.per_batch => until = until.max(Some(soak.time.after(s.since))),
+                Some(_) => {}
+                None => unsettled += 1,
+            }
+        }
+        match (unsettled, until) {
+            (0, None) => None,
+            (0, Some(until)) => Some(Reason::BatchSoak { batch: record.batch, until }),
+            (n, _) => Some(Reason::BatchFull { batch: record.batch, size: record.batch_size, unsettled: n }),
+        }
+    }
+
+    /// Units of a wave: its atomic domains, or its nodes.
+    fn wave_units(&self, rollout: &RolloutRecord, wave: u16) -> u32 {
+        let members: Vec<usize> = (0..self.frame.nodes.len())
+            .filter(|&i| {
+                self.rec(i).assignment.as_ref().is_some_and(|a| a.rollout == rollout.id && a.wave == wave)
+            })
+            .collect();
+        let domains: BTreeSet<(Option<usize>, &str)> = match rollout.strategy.atomic.first() {
+            None => return u32::try_from(members.len()).unwrap_or(u32::MAX),
+            Some(key) => members
+                .iter()
+                .map(|&i| {
+                    let node = &self.frame.nodes[i];
+                    (node.pool, node.obs.domain(*key).map_or(node.id.as_str(), |d| d))
+                })
+                .collect(),
+        };
+        u32::try_from(domains.len()).unwrap_or(u32::MAX)
+    }
+
+    fn fill_batch(
+        &mut self,
+        rollout: &RolloutRecord,
+        wave: u16,
+        batch: u32,
+        mut room: u32,
+        pending: &[usize],
+        visiting: &[usize],
+    ) {
+        let mut eligible = Vec::with_capacity(pending.len());
+        for &i in pending {
+            let reasons = self.ineligible(i, rollout);
+            match reasons.into_iter().next() {
+                Some(reason) => self.wait(i, reason),
+                None => eligible.push(i),
+            }
+        }
+        let mut units = self.units(&eligible, &rollout.strategy);
+        let salt = rollout.targets.values().next().map_or(String::new(), ToString::to_string);
+        self.sort_units(&mut units, &rollout.strategy, &salt);
+        let mut clusters: BTreeSet<String> = visiting
+            .iter()
+            .filter(|&&i| self.rec(i).visit.as_ref().is_some_and(|v| v.rollout == rollout.id))
+            .map(|&i| self.frame.nodes[i].id.cluster().to_owned())
+            .collect();
+        let mut held_pools: BTreeMap<Option<usize>, Reason> = BTreeMap::new();
+        let mut head = rollout.head_of_line.clone();
+        for unit in units {
+            let pool = unit.nodes.first().and_then(|&i| self.frame.nodes[i].pool);
+            let reason = if room == 0 {
+                Some(Reason::BatchFull { batch, size: batch_full_size(self, rollout, wave), unsettled: 0 })
+            } else if let Some(held) = held_pools.get(&pool) {
+                Some(held.clone())
+            } else {
+                self.unit_reasons(&unit, rollout, &clusters, false).into_iter().next()
+            };
+            match reason {
+                None => {
+                    room -= 1;
+                    clusters.extend(unit.nodes.iter().map(|&i| self.frame.nodes[i].id.cluster().to_owned()));
+                    if head.as_ref().is_some_and(|h| h.unit == unit.id) {
+                        head = None;
+                    }
+                    self.reserve_unit(&unit, rollout, wave, batch);
+                }
+                Some(reason) => {
+                    self.head_of_line(&unit, rollout, &reason, &mut head, &mut held_pools);
+                    for &i in &unit.nodes {
+                        self.wait(i, reason.clone());
+                    }
+                }
+            }
+        }
+        if head != rollout.head_of_line
+            && let Some(r) = self.edit_rollout(&rollout.id)
+        {
+            r.head_of_line = head;
+        }
+    }
+
+    /// A large unit that was passed over for longer than `patience` goes first: smaller ones of its pool wait, so
+    /// that room can gather. A unit that could never fit holds nobody up.
+    fn head_of_line(
+        &mut self,
+        unit: &Unit,
+        rollout: &RolloutRecord,
+        reason: &Reason,
+        head: &mut Option<HeadOfLine>,
+        held_pools: &mut BTreeMap<Option<usize>, Reason>,
+    ) {
+        let for_room = matches!(reason, Reason::BudgetInFlight { .. } | Reason::Spread { .. });
+        if unit.nodes.len() < 2 || !for_room {
+            return;
+        }
+        let asking = self.asking(unit, rollout).reason;
+        if self.never_fits(&unit.nodes, asking).is_some() {
+            return;
+        }
+        let line = head.get_or_insert_with(|| HeadOfLine { unit: unit.id.clone(), since: self.now() });
+        if line.unit != unit.id {
+            return;
+        }
+        let due = rollout.strategy.patience.after(line.since);
+        if self.now() < due {
+            self.wake_at(due);
+            return;
+        }
+        let pool = unit.nodes.first().and_then(|&i| self.frame.nodes[i].pool);
+        held_pools.insert(pool, Reason::HeadOfLine { unit: unit.id.clone(), since: line.since });
+    }
+
+    fn reserve_unit(&mut self, unit: &Unit, rollout: &RolloutRecord, wave: u16, batch: u32) {
+        for &i in &unit.nodes {
+            self.count_reservation(i);
+            self.reserve(i, rollout, unit, Step::Preflight);
+            if let Some(a) = &mut self.edit(i).assignment {
+                a.batch = Some(batch);
+            }
+        }
+        if let Some(w) = self.edit_rollout(&rollout.id).and_then(|r| r.waves.get_mut(usize::from(wave))) {
+            w.in_batch += 1;
+            w.attempted += 1;
+        }
+    }
+
+    /// Writes the reservation of a node. It is durable before anything is done to the node.
+    pub(crate) fn reserve(&mut self, i: usize, rollout: &RolloutRecord, unit: &Unit, step: Step) {
+        let now = self.now();
+        let obs = self.frame.nodes[i].obs;
+        let Some(to) = self.rec(i).assignment.as_ref().map(|a| a.target.clone()) else { return };
+        let from = self.way_back(i, &to);
+        self.remember(&to.release);
+        self.remember(&from.release);
+        let partner = self.partner(i, None);
+        let record = self.intend(i);
+        record.epoch = record.epoch.next();
+        record.not_before = None;
+        record.visit = Some(Visit {
+            rollout: rollout.id.clone(),
+            since: now,
+            unit: unit.id.clone(),
+            atomic: unit.atomic,
+            from,
+            to,
+            course: Course::Forward,
+            step: step.clone(),
+            step_since: now,
+            deadline: now,
+            attempt: 1,
+            not_before: None,
+            boot_id: obs.boot_id,
+            arrived: false,
+            passes: 0,
+            drained: false,
+            foreign_cordon: obs.cordon.foreign.is_some(),
+            lost_since: None,
+            evidence: Vec::new(),
+            partner,
+            inconclusive: 0,
+        });
+        self.renew_deadline(i);
+    }
+
+    /// Where a node goes back to: what it was last healthy on, else what it runs now.
+    fn way_back(&self, i: usize, to: &Target) -> Target {
+        let obs = self.frame.nodes[i].obs;
+        let observed =
+            Target { release: obs.running.id.clone(), layout: to.layout.as_ref().and(obs.layout.clone()) };
+        match &self.rec(i).last_known_good {
+            Some(good) if good != to => good.clone(),
+            Some(_) | None => observed,
+        }
+    }
+}
+
+fn batch_full_size(pass: &Pass<'_>, rollout: &RolloutRecord, wave: u16) -> u32 {
+    pass.rollout(&rollout.id).and_then(|r| r.waves.get(usize::from(wave))).map_or(0, |w| w.batch_size)
+}
+
+pub(crate) fn wave_spec(rollout: &RolloutRecord, w: usize) -> Batch {
+    rollout.strategy.waves.get(w).map(|s| s.batch).unwrap_or_default()
+}
+
+/// Size of the batch after `done` batches: start, start*grow, … never above max, never below one.
+fn batch_size(batch: &Batch, done: u32, units: u32) -> u32 {
+    let start = f64::from(batch.start.floor_of(units).max(1));
+    let max = batch.max.map_or(start, |m| f64::from(m.floor_of(units).max(1)));
+    // 40 doublings pass every fleet; the bound keeps the power finite.
+    let grown = start * batch.grow.max(1.0).powi(i32::try_from(done.min(40)).unwrap_or(40));
+    grown.min(max.max(1.0)).floor() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use drydock_spec::Amount;
+
+    use super::*;
+
+    #[test]
+    fn batches_grow_to_their_cap() {
+        let batch = Batch { start: Amount::Count(4), grow: 2.0, max: Some(Amount::Percent(500)) };
+        let sizes: Vec<u32> = (0..5).map(|done| batch_size(&batch, done, 400)).collect();
+        assert_eq!(sizes, [4, 8, 16, 20, 20]);
+        assert_eq!(batch_size(&Batch::default(), 7, 400), 1, "the careful default never grows");
+    }
+}

@@ -1,0 +1,416 @@
+//! From what Git says to a rollout: which nodes, in which waves.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use drydock_plan::{
+    Assignment, PauseReason, Reason, RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState,
+    SkipReason, Target,
+};
+use drydock_spec::{Batch, ComponentClass, Cover, DriftPolicy, Pick, PolicyName, PolicySpec, PoolName};
+
+use crate::{
+    order::hash,
+    pass::Pass,
+    rollback::{collapsed, new_wave},
+};
+
+/// A node that was left out because it failed its checks is tried again after this: as long as a check's result
+/// counts as fresh.
+const PREEXISTING_REST: drydock_spec::Period = drydock_spec::Period::from_hours(24);
+
+impl Pass<'_> {
+    /// Nodes of a policy that differ from Git and belong to no rollout, and why some of them are left alone.
+    pub(crate) fn candidates(&mut self, policy: &PolicyName, spec: &PolicySpec) -> Vec<usize> {
+        let mut found = Vec::new();
+        for i in 0..self.frame.nodes.len() {
+            let Some(pool) = self.frame.nodes[i].pool else { continue };
+            let view = &self.frame.pools[pool];
+            if view.policy.is_none_or(|(name, _)| name != policy) || self.rec(i).assignment.is_some() {
+                continue;
+            }
+            let target = view.target.clone();
+            let obs = self.frame.nodes[i].obs;
+            let same_layout = target.layout.is_none() || obs.layout == target.layout;
+            if obs.running.id == target.release && same_layout || self.needs(i, &target).is_empty() {
+                continue;
+            }
+            match self.left_alone(i, &target, spec) {
+                Some(reason) => self.wait(i, reason),
+                None => found.push(i),
+            }
+        }
+        found
+    }
+
+    pub(crate) fn left_alone(&self, i: usize, target: &Target, spec: &PolicySpec) -> Option<Reason> {
+        let record = self.rec(i);
+        let node = &self.frame.nodes[i];
+        let pool = self.frame.pools.get(node.pool?)?;
+        if let Some(q) = &record.quarantine {
+            return Some(Reason::NodeQuarantined { since: q.since, rollout: q.rollout.clone() });
+        }
+        if let Some(q) = self.quarantined(pool.name, target) {
+            return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout: q });
+        }
+        if spec.drift == DriftPolicy::Hold && record.last_known_good.as_ref() == Some(target) {
+            let running = node.obs.running.id.clone();
+            return Some(Reason::DriftHeld { running, wanted: target.release.clone() });
+        }
+        let note = record.skipped.as_ref().filter(|n| n.target == *target)?;
+        match note.reason {
+            SkipReason::ForeignCordon => {
+                node.obs.cordon.foreign.as_ref().map(|by| Reason::ForeignCordon { by: by.clone() })
+            }
+            SkipReason::NotReady => {
+                (!node.obs.ready).then(|| Reason::NotReady { since: node.obs.ready_since })
+            }
+            SkipReason::Preexisting | SkipReason::Undrainable => {
+                let until = PREEXISTING_REST.after(note.at);
+                (self.now() < until).then_some(Reason::PreexistingFailure { until })
+            }
+            SkipReason::Control => Some(Reason::SkippedByControl {}),
+            SkipReason::AlreadyThere | SkipReason::RolloutEnded => None,
+        }
+    }
+
+    /// The rollout in which a release failed on a pool, unless that was lifted in this very pass.
+    pub(crate) fn quarantined(&self, pool: &PoolName, target: &Target) -> Option<RolloutId> {
+        let key = (pool.clone(), target.release.clone());
+        let lifted = self
+            .changes
+            .iter()
+            .any(|c| matches!(c, drydock_plan::LedgerChange::Release(p, r) if *p == key.0 && *r == key.1));
+        let quarantine = self.input.ledger.quarantines.get(&key)?;
+        (!lifted).then(|| quarantine.rollout.clone())
+    }
+
+    /// Makes a rollout of a policy for these nodes. Nodes that are in the middle of a visit are among them after a
+    /// supersession. `None` when there is nothing to do or a person has to act first; the reason is written down.
+    pub(crate) fn create_rollout(
+        &mut self,
+        policy: &PolicyName,
+        spec: &PolicySpec,
+        nodes: &[usize],
+        restart: Option<&RolloutRecord>,
+    ) -> Option<RolloutId> {
+        let targets = self.policy_targets(policy);
+        if let Some(reason) = self.suppressed(policy, &targets, nodes) {
+            let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            self.wait_many((None, 0), reason, count, nodes.first().map(|&i| self.frame.nodes[i].id.clone()));
+            return None;
+        }
+        let back = restart.is_some() || !nodes.is_empty();
+        let revert = back
+            && nodes.iter().all(|&i| {
+                let target = self.node_target(i);
+                target.is_some() && self.rec(i).last_known_good == target
+            });
+        let mut strategy = spec.clone();
+        if revert {
+            let widest = strategy.waves.last().map(|w| w.batch).unwrap_or_default();
+            let max = widest.max.unwrap_or(widest.start);
+            strategy.waves = collapsed(&strategy.waves, Batch { start: max, grow: 1.0, max: Some(max) });
+        }
+        let id = self.new_id(policy, &targets, nodes);
+        let waves = self.wave_of(nodes, &strategy, &targets);
+        let why = self.impossible(nodes, &strategy, &waves);
+        let suite = self.input.fleet.suites.get(&spec.checks).map(|s| s.spec.clone()).unwrap_or_else(|| {
+            // The loader guarantees the reference; an empty suite would verify nothing, so nothing may run on it.
+            drydock_spec::SuiteSpec { preflight: Default::default(), checks: Vec::new() }
+        });
+        let rejected = !why.is_empty();
+        let record = RolloutRecord {
+            id: id.clone(),
+            policy: policy.clone(),
+            suite: Arc::new(suite),
+            commit: self.input.commit.clone(),
+            kind: if revert { RolloutKind::Revert } else { RolloutKind::Forward },
+            security: self.frame.pools.iter().any(|p| targets.contains_key(p.name) && p.security),
+            state: if rejected { RolloutState::Rejected { why: why.clone() } } else { RolloutState::Running },
+            created: self.now(),
+            ended: rejected.then(|| self.now()),
+            waves: strategy.waves.iter().map(|w| new_wave(&w.name)).collect(),
+            strategy: Arc::new(strategy),
+            targets,
+            failures: Vec::new(),
+            consecutive: 0,
+            exposed: 0,
+            exposed_nodes: Vec::new(),
+            halt: None,
+            child: None,
+            superseded_by: None,
+            head_of_line: None,
+            history: Vec::new(),
+            summary: None,
+        };
+        let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        let wave_count = u32::try_from(record.waves.len()).unwrap_or(u32::MAX);
+        self.rollouts.insert(id.clone(), Cow::Owned(record));
+        self.log(&id, RolloutEvent::Created { nodes: count, waves: wave_count });
+        if rejected {
+            let key = (Some(id.clone()), 0);
+            self.wait_many(key, Reason::Rejected { why: why.join("; ") }, count, None);
+            return Some(id);
+        }
+        for (&i, wave) in nodes.iter().zip(waves) {
+            self.assign(i, &id, wave.unwrap_or(0));
+        }
+        Some(id)
+    }
+
+    /// What the pools of a policy should run, leaving out releases that aren't tried again there.
+    pub(crate) fn policy_targets(&self, policy: &PolicyName) -> BTreeMap<PoolName, Target> {
+        self.frame
+            .pools
+            .iter()
+            .filter(|p| p.policy.is_some_and(|(name, _)| name == policy))
+            .filter(|p| self.quarantined(p.name, &p.target).is_none())
+            .map(|p| (p.name.clone(), p.target.clone()))
+            .collect()
+    }
+
+    fn node_target(&self, i: usize) -> Option<Target> {
+        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p))?;
+        Some(pool.target.clone())
+    }
+
+    /// Why a rollout to these targets isn't started (again).
+    fn suppressed(
+        &self,
+        policy: &PolicyName,
+        targets: &BTreeMap<PoolName, Target>,
+        nodes: &[usize],
+    ) -> Option<Reason> {
+        let same = |r: &&RolloutRecord| r.policy == *policy && r.targets == *targets;
+        let last = self.input.ledger.rollouts.values().filter(same).max_by_key(|r| r.created)?;
+        let retried = |since| {
+            self.input.ledger.commands.values().any(|c| {
+                c.at >= since && matches!(&c.what, drydock_plan::CommandKind::RetryRelease { release } if targets.values().any(|t| t.release == *release))
+            })
+        };
+        match &last.state {
+            RolloutState::Rejected { why } if last.commit.id == self.input.commit.id => {
+                Some(Reason::Rejected { why: why.join("; ") })
+            }
+            RolloutState::Aborted if !retried(last.ended.unwrap_or(last.created)) => {
+                Some(Reason::AbortedBefore { rollout: last.id.clone() })
+            }
+            // A finished run isn't repeated for nodes that can't go anyway; they start one when they can.
+            RolloutState::Rejected { .. }
+            | RolloutState::Running
+            | RolloutState::Paused(_)
+            | RolloutState::Halted
+            | RolloutState::RollingBack
+            | RolloutState::Succeeded
+            | RolloutState::RolledBack
+            | RolloutState::RollbackBlocked
+            | RolloutState::Superseded
+            | RolloutState::Aborted => {
+                let reachable = |&&i: &&usize| {
+                    let obs = self.frame.nodes[i].obs;
+                    self.rec(i).visit.is_some()
+                        || (obs.ready && obs.cordon.foreign.is_none() && self.frame.stale(i).is_none())
+                };
+                let first = nodes.first()?;
+                let obs = self.frame.nodes[*first].obs;
+                (!nodes.iter().any(|i| reachable(&i))).then(|| match &obs.cordon.foreign {
+                    Some(by) => Reason::ForeignCordon { by: by.clone() },
+                    None => Reason::NotReady { since: obs.ready_since },
+                })
+            }
+        }
+    }
+
+    /// `policy-version` where one version of the driver is what moves, else `policy-release`; a number is added when
+    /// the name was used before.
+    fn new_id(
+        &self,
+        policy: &PolicyName,
+        targets: &BTreeMap<PoolName, Target>,
+        nodes: &[usize],
+    ) -> RolloutId {
+        let moving: BTreeSet<&PoolName> = nodes
+            .iter()
+            .filter_map(|&i| self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)).map(|p| p.name))
+            .collect();
+        let mut drivers = BTreeSet::new();
+        let mut releases = BTreeSet::new();
+        for pool in self.frame.pools.iter().filter(|p| moving.contains(p.name)) {
+            releases.insert(pool.target.release.as_str());
+            for (name, version) in &pool.vector.0 {
+                let class = self.input.fleet.components.get(name).map(|c| c.spec.class);
+                if class == Some(ComponentClass::GpuDriver) {
+                    drivers.insert(version.version.as_str());
+                }
+            }
+        }
+        let word = match (drivers.first(), drivers.len()) {
+            (Some(driver), 1) => (*driver).to_owned(),
+            _ => match (releases.first(), releases.len()) {
+                (Some(release), 1) => (*release).to_owned(),
+                _ => format!("{:08x}", hash(&format!("{targets:?}"), policy.as_str()) >> 32),
+            },
+        };
+        let clean =
+            |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
+        let stem = format!("{policy}-{}", word.chars().map(clean).collect::<String>());
+        let taken =
+            |id: &RolloutId| self.input.ledger.rollouts.contains_key(id) || self.rollouts.contains_key(id);
+        let mut id = RolloutId::new(&stem);
+        let mut number = 2;
+        while taken(&id) {
+            id = RolloutId::new(&format!("{stem}-{number}"));
+            number += 1;
+        }
+        id
+    }
+
+    /// The wave of each node; `None` where no wave selects it.
+    fn wave_of(
+        &self,
+        nodes: &[usize],
+        strategy: &PolicySpec,
+        targets: &BTreeMap<PoolName, Target>,
+    ) -> Vec<Option<u16>> {
+        let mut waves = vec![None; nodes.len()];
+        for (w, wave) in strategy.waves.iter().enumerate() {
+            let number = u16::try_from(w).ok();
+            let mut open: Vec<usize> = (0..nodes.len())
+                .filter(|&n| waves[n].is_none())
+                .filter(|&n| {
+                    let pool = self.frame.nodes[nodes[n]].pool.and_then(|p| self.frame.pools.get(p));
+                    pool.is_some_and(|p| wave.select.selects(self.input.fleet, p.name, p.spec))
+                })
+                .collect();
+            if let Some(pick) = &wave.pick {
+                let salt = targets.values().next().map_or(String::new(), ToString::to_string);
+                open = self.pick(&open, nodes, pick, &salt);
+            }
+            for n in open {
+                waves[n] = number;
+            }
+        }
+        waves
+    }
+
+    /// A sample that covers each combination before it takes a second of any; rotated by the release.
+    fn pick(&self, open: &[usize], nodes: &[usize], pick: &Pick, salt: &str) -> Vec<usize> {
+        let mut order = open.to_vec();
+        order.sort_by_key(|&n| hash(salt, self.frame.nodes[nodes[n]].id.as_str()));
+        let mut seen: BTreeMap<Vec<String>, u32> = BTreeMap::new();
+        let mut ranked: Vec<(u32, usize, usize)> = order
+            .into_iter()
+            .enumerate()
+            .map(|(rank, n)| {
+                let count = seen.entry(self.combination(nodes[n], &pick.cover)).or_default();
+                *count += 1;
+                (*count, rank, n)
+            })
+            .collect();
+        ranked.sort_unstable();
+        ranked.into_iter().take(pick.count as usize).map(|(_, _, n)| n).collect()
+    }
+
+    fn combination(&self, i: usize, cover: &[Cover]) -> Vec<String> {
+        let node = &self.frame.nodes[i];
+        let pool = node.pool.and_then(|p| self.frame.pools.get(p));
+        cover
+            .iter()
+            .map(|c| match c {
+                Cover::GpuModel => pool.map(|p| p.spec.gpu.model.clone()).unwrap_or_default(),
+                Cover::Kernel => node.obs.kernel.to_string(),
+                Cover::Cluster => node.id.cluster().to_owned(),
+                Cover::Pool => pool.map(|p| p.name.to_string()).unwrap_or_default(),
+                Cover::Layout => {
+                    pool.and_then(|p| p.spec.layout.as_ref()).map(ToString::to_string).unwrap_or_default()
+                }
+            })
+            .collect()
+    }
+
+    /// Why a rollout can never work as written: better said now than found out as a silent stop.
+    fn impossible(&mut self, nodes: &[usize], strategy: &PolicySpec, waves: &[Option<u16>]) -> Vec<String> {
+        let mut why = BTreeSet::new();
+        for (&i, wave) in nodes.iter().zip(waves) {
+            if wave.is_none()
+                && let Some(pool) = &self.frame.nodes[i].obs.pool
+            {
+                why.insert(format!("no wave selects pool {pool}"));
+            }
+        }
+        let mut domains: BTreeMap<(Option<usize>, String), Vec<usize>> = BTreeMap::new();
+        for &i in nodes {
+            let node = &self.frame.nodes[i];
+            let domain = strategy.atomic.iter().find_map(|key| node.obs.domain(*key));
+            let key = domain.map_or_else(|| node.id.to_string(), ToString::to_string);
+            domains.entry((node.pool, key)).or_default().push(i);
+        }
+        // One unit of each size and pool tells for all of them.
+        let mut seen = BTreeSet::new();
+        for ((pool, _), unit) in domains {
+            if seen.insert((pool, unit.len()))
+                && let Some(text) = self.never_fits(&unit, drydock_spec::Reason::Upgrade)
+            {
+                why.insert(text);
+            }
+        }
+        why.into_iter().collect()
+    }
+
+    /// Gives a node its part in a rollout.
+    pub(crate) fn assign(&mut self, i: usize, id: &RolloutId, wave: u16) {
+        let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { return };
+        let (name, target) = (pool.name.clone(), pool.target.clone());
+        self.remember(&target.release);
+        let record = self.edit(i);
+        record.skipped = None;
+        record.assignment = Some(Assignment {
+            rollout: id.clone(),
+            pool: name,
+            wave,
+            target,
+            exposed: None,
+            deferrals: 0,
+            batch: None,
+            outcome: None,
+            ended: None,
+        });
+    }
+
+    /// Nodes that came late join the wave they match, if it isn't over, else the last.
+    pub(crate) fn join_rollout(&mut self, id: &RolloutId, nodes: &[usize]) {
+        let Some(rollout) = self.rollout(id).cloned() else { return };
+        let last = u16::try_from(rollout.waves.len().saturating_sub(1)).unwrap_or(0);
+        let mut strategy = (*rollout.strategy).clone();
+        // A sample was taken when the rollout began; latecomers aren't part of it.
+        for wave in &mut strategy.waves {
+            if wave.pick.is_some() {
+                wave.pick = Some(Pick { count: 0, cover: Vec::new() });
+            }
+        }
+        let waves = self.wave_of(nodes, &strategy, &rollout.targets);
+        for (&i, wave) in nodes.iter().zip(waves) {
+            let over = |w: u16| rollout.waves.get(usize::from(w)).is_none_or(|w| w.ended.is_some());
+            self.assign(i, id, wave.filter(|w| !over(*w)).unwrap_or(last));
+        }
+    }
+
+    pub(crate) fn is_joinable(rollout: &RolloutRecord) -> bool {
+        match &rollout.state {
+            RolloutState::Running => true,
+            RolloutState::Paused(why) => !matches!(why, PauseReason::Aborting { .. }),
+            RolloutState::Halted
+            | RolloutState::RollingBack
+            | RolloutState::Rejected { .. }
+            | RolloutState::Succeeded
+            | RolloutState::RolledBack
+            | RolloutState::RollbackBlocked
+            | RolloutState::Superseded
+            | RolloutState::Aborted => false,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Ends: of visits, and of rollouts.
+
+use drydock_plan::{
+    Blame, HaltLimit, NodeOutcome, PauseReason, RolloutEvent, RolloutId, RolloutKind, RolloutRecord,
+    RolloutState, RolloutSummary, SkipReason, Soak, VisitEnd, WaveState,
+};
+use drydock_spec::FailureAction;
+
+use crate::pass::Pass;
+
+/// Times a node is given back because it couldn't be emptied, before it is left out of the rollout.
+const DEFERRALS_MAX: u32 = 3;
+
+impl Pass<'_> {
+    /// The node's own cordon is gone: the visit is over, and the reservation with it.
+    pub(crate) fn end_visit(&mut self, i: usize, end: VisitEnd) {
+        let now = self.now();
+        let node = self.frame.nodes[i].id.clone();
+        let jobs = self.frame.nodes[i].obs.work.jobs_passed;
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        let Some(assignment) = self.rec(i).assignment.clone() else { return };
+        let cooldown =
+            self.rollout(&visit.rollout).map(|r| r.strategy.retry.deferred_cooldown).unwrap_or_default();
+        // After a supersession it came back with what the old rollout had begun: its turn is still to come.
+        let for_this = visit.to == assignment.target;
+        let record = self.intend(i);
+        record.visit = None;
+        match end {
+            VisitEnd::Upgraded if for_this => {
+                record.soak = Some(Soak {
+                    rollout: visit.rollout.clone(),
+                    target: visit.to.clone(),
+                    from: visit.from.clone(),
+                    since: now,
+                    jobs_at_start: jobs,
+                });
+                self.note_return(&visit.rollout, usize::from(assignment.wave));
+            }
+            VisitEnd::Reverted if for_this => {
+                if let Some(a) = &mut record.assignment {
+                    a.outcome = Some(NodeOutcome::Reverted);
+                    a.ended = Some(now);
+                }
+            }
+            VisitEnd::Upgraded | VisitEnd::Reverted | VisitEnd::GivenBack => {
+                if let Some(a) = &mut record.assignment {
+                    a.batch = None;
+                }
+            }
+            VisitEnd::Preexisting => self.skip(i, SkipReason::Preexisting),
+            VisitEnd::Deferred => {
+                let deferrals = assignment.deferrals.saturating_add(1);
+                record.not_before = Some(cooldown.after(now));
+                if let Some(a) = &mut record.assignment {
+                    a.deferrals = deferrals;
+                    a.batch = None;
+                }
+                let why = format!("given back in step {}, time {deferrals} of {DEFERRALS_MAX}", "drain");
+                self.log(&visit.rollout, RolloutEvent::Deferred { node, why });
+                if deferrals >= DEFERRALS_MAX {
+                    self.skip(i, SkipReason::Undrainable);
+                }
+            }
+        }
+    }
+
+    fn note_return(&mut self, id: &RolloutId, wave: usize) {
+        let now = self.now();
+        if let Some(rollout) = self.edit_rollout(id) {
+            rollout.consecutive = 0;
+            if let Some(w) = rollout.waves.get_mut(wave) {
+                w.last_return = Some(now);
+            }
+        }
+    }
+
+    /// Ends rollouts whose time has come.
+    pub(crate) fn finish_rollouts(&mut self) {
+        for id in self.open_ids() {
+            let Some(rollout) = self.rollout(&id).cloned() else { continue };
+            let in_flight = (0..self.frame.nodes.len())
+                .any(|i| self.rec(i).visit.as_ref().is_some_and(|v| v.rollout == id));
+            match &rollout.state {
+                RolloutState::Running => {
+                    let over = |w: &drydock_plan::WaveRecord| {
+                        matches!(w.state, WaveState::Complete | WaveState::Skipped)
+                    };
+                    if !in_flight && rollout.waves.iter().all(over) {
+                        self.close(&id, RolloutState::Succeeded, "all waves are complete");
+                    }
+                }
+                RolloutState::Paused(PauseReason::Aborting { by }) if !in_flight => {
+                    let by = by.clone();
+                    self.close(&id, RolloutState::Aborted, &by);
+                }
+                RolloutState::Halted if !in_flight => self.after_halt(&rollout),
+                RolloutState::RollingBack => self.follow_child(&rollout),
+                RolloutState::Paused(_)
+                | RolloutState::Halted
+                | RolloutState::Rejected { .. }
+                | RolloutState::Succeeded
+                | RolloutState::RolledBack
+                | RolloutState::RollbackBlocked
+                | RolloutState::Superseded
+                | RolloutState::Aborted => {}
+            }
+        }
+    }
+
+    fn after_halt(&mut self, rollout: &RolloutRecord) {
+        if matches!(rollout.kind, RolloutKind::Rollback { .. }) {
+            // Depth one: the way back of a way back is a person's.
+            self.close(
+                &rollout.id,
+                RolloutState::RollbackBlocked,
+                "the release it goes back to fails as well",
+            );
+            return;
+        }
+        let lost = matches!(rollout.halt.as_ref().map(|h| &h.limit), Some(HaltLimit::Lost { .. }));
+        let proven = rollout.failures.iter().any(|f| f.blame == Blame::Version);
+        match rollout.strategy.on_failure.action {
+            FailureAction::Halt => {}
+            // Without a node that got well again on what it ran before, going back may be as bad: a person decides.
+            FailureAction::Rollback if lost || !proven => {}
+            FailureAction::Rollback => self.go_back(rollout),
+        }
+    }
+
+    fn follow_child(&mut self, rollout: &RolloutRecord) {
+        let Some(child) = &rollout.child else { return };
+        match self.rollout(child).map(|c| c.state.clone()) {
+            Some(RolloutState::Succeeded) => {
+                self.close(&rollout.id, RolloutState::RolledBack, "its nodes are back and verified");
+            }
+            Some(
+                RolloutState::RollbackBlocked
+                | RolloutState::Aborted
+                | RolloutState::Rejected { .. }
+                | RolloutState::RolledBack
+                | RolloutState::Superseded,
+            )
+            | None => {
+                self.close(&rollout.id, RolloutState::RollbackBlocked, "the way back failed as well");
+            }
+            Some(
+                RolloutState::Running
+                | RolloutState::Paused(_)
+                | RolloutState::Halted
+                | RolloutState::RollingBack,
+            ) => {}
+        }
+    }
+
+    /// Ends a rollout: its nodes are ordinary nodes again, and its counts are kept.
+    pub(crate) fn close(&mut self, id: &RolloutId, state: RolloutState, why: &str) {
+        let mut summary = RolloutSummary::default();
+        for i in 0..self.frame.nodes.len() {
+            let record = self.rec(i);
+            let Some(a) = record.assignment.as_ref().filter(|a| a.rollout == *id) else { continue };
+            summary.nodes += 1;
+            match &a.outcome {
+                Some(NodeOutcome::Done) => summary.done += 1,
+                Some(NodeOutcome::Skipped(_)) | None => summary.skipped += 1,
+                Some(NodeOutcome::Reverted) => summary.reverted += 1,
+                Some(NodeOutcome::Quarantined) => summary.quarantined += 1,
+                Some(NodeOutcome::Gone) => summary.gone += 1,
+            }
+            if let Ok(cluster) = self.frame.nodes[i].id.cluster().parse()
+                && !summary.clusters.contains(&cluster)
+            {
+                summary.clusters.push(cluster);
+            }
+            let record = self.edit(i);
+            record.assignment = None;
+            record.soak = None;
+        }
+        if let Some(rollout) = self.edit_rollout(id) {
+            // A parent that was closed with counts already keeps them: its nodes went to its child.
+            if rollout.summary.is_none() {
+                rollout.summary = Some(summary);
+            }
+            rollout.head_of_line = None;
+        }
+        self.set_state(id, state, why);
+    }
+}

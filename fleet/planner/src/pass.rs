@@ -1,0 +1,218 @@
+//! State of one planning pass, and its output.
+
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use drydock_plan::{
+    ApplyItem, HISTORY_MAX, HistoryEntry, LayoutId, LedgerChange, NodeRecord, Plan, Planned, Reason,
+    ReleaseId, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Target, Wait,
+};
+use drydock_spec::{PolicySpec, PoolSpec, ReleaseVector};
+use jiff::Timestamp;
+
+use crate::{Input, budgets::Counters, desired, frame::Frame};
+
+type NeedKey = (ReleaseId, Option<LayoutId>, Target, Option<usize>);
+
+pub(crate) struct Pass<'a> {
+    pub input: Input<'a>,
+    pub frame: Frame<'a>,
+    /// Records changed in this pass, by node.
+    edits: Vec<Option<Box<NodeRecord>>>,
+    /// Rollouts that were open when the pass began, and those it made.
+    pub rollouts: BTreeMap<RolloutId, Cow<'a, RolloutRecord>>,
+    /// Other changes, in order.
+    pub changes: Vec<LedgerChange>,
+    remembered: BTreeSet<ReleaseId>,
+    /// Reasons by rollout and wave; no rollout means nodes outside any.
+    pub waits: BTreeMap<(Option<RolloutId>, u16), Vec<Wait>>,
+    pub wake: Option<Timestamp>,
+    needs: RefCell<BTreeMap<NeedKey, Rc<[ApplyItem]>>>,
+    pub counters: Option<Counters>,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(input: Input<'a>) -> Self {
+        let frame = Frame::new(&input);
+        let rollouts = input.ledger.open_rollouts().map(|r| (r.id.clone(), Cow::Borrowed(r))).collect();
+        let mut edits = Vec::new();
+        edits.resize_with(frame.nodes.len(), || None);
+        Self {
+            input,
+            frame,
+            edits,
+            rollouts,
+            changes: Vec::new(),
+            remembered: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            wake: None,
+            needs: RefCell::new(BTreeMap::new()),
+            counters: None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.input.now
+    }
+    /// A node's record as it stands in this pass.
+    pub(crate) fn rec(&self, i: usize) -> &NodeRecord {
+        self.edits[i].as_deref().unwrap_or(self.frame.nodes[i].rec)
+    }
+    /// The same, to be changed.
+    pub(crate) fn edit(&mut self, i: usize) -> &mut NodeRecord {
+        let rec = self.frame.nodes[i].rec;
+        self.edits[i].get_or_insert_with(|| Box::new(rec.clone()))
+    }
+    /// Changes an intent: the generation grows, so older answers stop counting.
+    pub(crate) fn intend(&mut self, i: usize) -> &mut NodeRecord {
+        let record = self.edit(i);
+        record.generation = record.generation.next();
+        record
+    }
+    pub(crate) fn rollout(&self, id: &RolloutId) -> Option<&RolloutRecord> {
+        self.rollouts.get(id).map(|r| &**r).or_else(|| self.input.ledger.rollouts.get(id))
+    }
+    /// A rollout to be changed; `None` for one that had ended before the pass.
+    pub(crate) fn edit_rollout(&mut self, id: &RolloutId) -> Option<&mut RolloutRecord> {
+        self.rollouts.get_mut(id).map(Cow::to_mut)
+    }
+    pub(crate) fn open_ids(&self) -> Vec<RolloutId> {
+        self.rollouts.values().filter(|r| !r.state.is_final()).map(|r| r.id.clone()).collect()
+    }
+    pub(crate) fn log(&mut self, id: &RolloutId, what: RolloutEvent) {
+        let at = self.now();
+        if let Some(rollout) = self.edit_rollout(id) {
+            if rollout.history.len() >= HISTORY_MAX {
+                // The beginning tells what it was about, the end what became of it: the middle goes.
+                rollout.history.remove(HISTORY_MAX / 2);
+            }
+            rollout.history.push(HistoryEntry { at, what });
+        }
+    }
+    pub(crate) fn set_state(&mut self, id: &RolloutId, state: RolloutState, why: &str) {
+        let now = self.now();
+        let Some(rollout) = self.edit_rollout(id) else { return };
+        if rollout.state == state {
+            return;
+        }
+        let (from, to) = (rollout.state.word().to_owned(), state.word().to_owned());
+        if state.is_final() {
+            rollout.ended = Some(now);
+        }
+        rollout.state = state;
+        self.log(id, RolloutEvent::State { from, to, why: why.to_owned() });
+    }
+    /// The pool of a node: the one it was assigned in, else the one it is in.
+    pub(crate) fn pool_of(&self, i: usize) -> Option<&'a PoolSpec> {
+        let assigned =
+            self.rec(i).assignment.as_ref().and_then(|a| self.frame.pool_index.get(&a.pool).copied());
+        let at = assigned.or(self.frame.nodes[i].pool)?;
+        self.frame.pools.get(at).map(|p| p.spec)
+    }
+    /// Contents of a release, from the ledger or from Git.
+    pub(crate) fn vector(&self, id: &ReleaseId) -> Option<&ReleaseVector> {
+        self.input
+            .ledger
+            .releases
+            .get(id)
+            .or_else(|| self.frame.pools.iter().find(|p| p.target.release == *id).map(|p| &p.vector))
+            .or_else(|| {
+                self.frame.nodes.iter().find(|n| n.obs.running.id == *id).map(|n| &n.obs.running.vector)
+            })
+    }
+    /// Keeps the contents of a release in the ledger, so that the way back never depends on Git.
+    pub(crate) fn remember(&mut self, id: &ReleaseId) {
+        if self.input.ledger.releases.contains_key(id) || !self.remembered.insert(id.clone()) {
+            return;
+        }
+        if let Some(vector) = self.vector(id).cloned() {
+            self.changes.push(LedgerChange::Remember(id.clone(), vector));
+        }
+    }
+    /// What has to be changed on a node to get to a target. Empty means it is there.
+    pub(crate) fn needs(&self, i: usize, target: &Target) -> Rc<[ApplyItem]> {
+        let node = &self.frame.nodes[i];
+        let assigned =
+            self.rec(i).assignment.as_ref().and_then(|a| self.frame.pool_index.get(&a.pool).copied());
+        let pool = assigned.or(node.pool);
+        let key = (node.obs.running.id.clone(), node.obs.layout.clone(), target.clone(), pool);
+        if let Some(found) = self.needs.borrow().get(&key) {
+            return Rc::clone(found);
+        }
+        let spec = pool.and_then(|p| self.frame.pools.get(p)).map(|p| p.spec);
+        let items: Rc<[ApplyItem]> = match self.vector(&target.release) {
+            Some(vector) => desired::needs(self.input.fleet, spec, node.obs, target, vector).into(),
+            // A release nobody knows the contents of can't be applied; nothing is changed.
+            None => Rc::from([]),
+        };
+        self.needs.borrow_mut().insert(key, Rc::clone(&items));
+        items
+    }
+    /// Whether the node is away whatever drydock does.
+    pub(crate) fn broken(&self, i: usize) -> bool {
+        let obs = self.frame.nodes[i].obs;
+        !obs.ready || obs.cordon.foreign.is_some() || self.rec(i).quarantine.is_some()
+    }
+    pub(crate) fn strategy(&self, i: usize) -> Option<std::sync::Arc<PolicySpec>> {
+        let id = &self.rec(i).visit.as_ref()?.rollout;
+        self.rollout(id).map(|r| r.strategy.clone())
+    }
+    pub(crate) fn visiting(&self) -> Vec<usize> {
+        (0..self.frame.nodes.len()).filter(|&i| self.rec(i).visit.is_some()).collect()
+    }
+
+    /// Notes why a node isn't moving.
+    pub(crate) fn wait(&mut self, i: usize, reason: Reason) {
+        let key = match &self.rec(i).assignment {
+            Some(a) => (Some(a.rollout.clone()), a.wave),
+            None => (None, 0),
+        };
+        let example = self.frame.nodes[i].id.clone();
+        self.wait_many(key, reason, 1, Some(example));
+    }
+    pub(crate) fn wait_many(
+        &mut self,
+        key: (Option<RolloutId>, u16),
+        reason: Reason,
+        nodes: u32,
+        example: Option<drydock_plan::NodeId>,
+    ) {
+        if let Some(at) = reason.until() {
+            self.wake_at(at);
+        }
+        let waits = self.waits.entry(key).or_default();
+        match waits.iter_mut().find(|w| w.reason == reason) {
+            Some(wait) => wait.nodes += nodes,
+            None => waits.push(Wait { reason, nodes, example }),
+        }
+    }
+    /// Asks for a pass at this instant, if it is in the future.
+    pub(crate) fn wake_at(&mut self, at: Timestamp) {
+        if at > self.now() && self.wake.is_none_or(|w| at < w) {
+            self.wake = Some(at);
+        }
+    }
+
+    /// Turns what was edited into changes, and writes down what every node in flight should be asked for.
+    pub(crate) fn finish(mut self) -> Planned {
+        let actions = self.actions();
+        let report = self.report();
+        let mut changes = std::mem::take(&mut self.changes);
+        for rollout in std::mem::take(&mut self.rollouts).into_values() {
+            let Cow::Owned(rollout) = rollout else { continue };
+            if self.input.ledger.rollouts.get(&rollout.id) != Some(&rollout) {
+                changes.push(LedgerChange::Rollout(Box::new(rollout)));
+            }
+        }
+        for (node, edit) in self.frame.nodes.iter().zip(self.edits) {
+            if let Some(record) = edit.filter(|record| **record != *node.rec) {
+                changes.push(LedgerChange::Node(node.id.clone(), record));
+            }
+        }
+        Planned { plan: Plan { parent: self.input.ledger.revision, changes, actions }, report }
+    }
+}

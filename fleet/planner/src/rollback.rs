@@ -1,0 +1,175 @@
+//! The way back. It is the next rollout, not a special path: same budgets, same checks, worst first.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use drydock_plan::{
+    Assignment, NodeOutcome, RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState,
+    RolloutSummary, Target, WaveRecord, WaveState,
+};
+use drydock_spec::{Amount, Batch, OrderKey, Period, RollbackScope, Soak, Wave};
+
+use crate::pass::Pass;
+
+impl Pass<'_> {
+    /// Takes the nodes in the policy's scope back to what each was last healthy on.
+    pub(crate) fn go_back(&mut self, parent: &RolloutRecord) {
+        let nodes = self.to_take_back(parent);
+        if nodes.is_empty() {
+            self.close(&parent.id, RolloutState::RolledBack, "every node that failed is back and verified");
+            return;
+        }
+        let id = RolloutId::new(&format!("{}-rollback", parent.id));
+        let summary = self.count_outcomes(&parent.id);
+        let child = self.rollback_record(parent, &id, &nodes);
+        self.rollouts.insert(id.clone(), std::borrow::Cow::Owned(child));
+        let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        self.log(&id, RolloutEvent::Created { nodes: count, waves: 1 });
+        for (i, target) in nodes {
+            self.remember(&target.release);
+            let Some(pool) = self.rec(i).assignment.as_ref().map(|a| a.pool.clone()) else { continue };
+            let record = self.edit(i);
+            record.soak = None;
+            record.not_before = None;
+            record.assignment = Some(Assignment {
+                rollout: id.clone(),
+                pool,
+                wave: 0,
+                target,
+                exposed: None,
+                deferrals: 0,
+                batch: None,
+                outcome: None,
+                ended: None,
+            });
+        }
+        if let Some(rollout) = self.edit_rollout(&parent.id) {
+            rollout.child = Some(id);
+            rollout.summary = Some(summary);
+        }
+        self.set_state(&parent.id, RolloutState::RollingBack, "taking nodes back");
+    }
+
+    /// Nodes to take back, each with its target. A node that runs what it was last healthy on isn't among them.
+    fn to_take_back(&self, parent: &RolloutRecord) -> Vec<(usize, Target)> {
+        let failed_wave = parent.waves.iter().position(|w| w.state == WaveState::Failed);
+        let scope = parent.strategy.on_failure.scope;
+        let mut nodes = Vec::new();
+        for (i, node) in self.frame.nodes.iter().enumerate() {
+            let record = self.rec(i);
+            let Some(a) = record.assignment.as_ref().filter(|a| a.rollout == parent.id) else { continue };
+            if a.exposed.is_none() || record.visit.is_some() || record.quarantine.is_some() {
+                continue;
+            }
+            let inside = match scope {
+                RollbackScope::FailedAndSuspect => {
+                    a.outcome.is_none() && (!node.obs.faults.is_empty() || record.soak.is_none())
+                }
+                RollbackScope::Wave => failed_wave == Some(usize::from(a.wave)),
+                RollbackScope::Rollout => true,
+            };
+            let back = match (&a.outcome, &record.soak) {
+                (_, Some(soak)) => Some(soak.from.clone()),
+                (Some(NodeOutcome::Done), None) => record.previous_good.clone(),
+                (_, None) => record.last_known_good.clone(),
+            };
+            if let Some(target) = back.filter(|t| inside && *t != a.target && !self.needs(i, t).is_empty()) {
+                nodes.push((i, target));
+            }
+        }
+        nodes
+    }
+
+    fn count_outcomes(&self, id: &RolloutId) -> RolloutSummary {
+        let mut summary = RolloutSummary::default();
+        for i in 0..self.frame.nodes.len() {
+            let Some(a) = self.rec(i).assignment.as_ref().filter(|a| a.rollout == *id) else { continue };
+            summary.nodes += 1;
+            match &a.outcome {
+                Some(NodeOutcome::Done) => summary.done += 1,
+                Some(NodeOutcome::Reverted) => summary.reverted += 1,
+                Some(NodeOutcome::Quarantined) => summary.quarantined += 1,
+                Some(NodeOutcome::Gone) => summary.gone += 1,
+                Some(NodeOutcome::Skipped(_)) | None => summary.skipped += 1,
+            }
+        }
+        summary
+    }
+
+    fn rollback_record(
+        &self,
+        parent: &RolloutRecord,
+        id: &RolloutId,
+        nodes: &[(usize, Target)],
+    ) -> RolloutRecord {
+        let mut strategy = (*parent.strategy).clone();
+        // Waves collapse into one. It keeps the largest batch that the policy would have reached in the end.
+        let widest = strategy.waves.iter().map(|w| w.batch).next_back().unwrap_or_default();
+        let max = widest.max.unwrap_or(widest.start);
+        strategy.waves = collapsed(&strategy.waves, Batch { start: max, grow: 1.0, max: Some(max) });
+        strategy.order = vec![OrderKey::FewestIncidents, OrderKey::Name];
+        let mut targets = BTreeMap::new();
+        for (i, target) in nodes {
+            if let Some(a) = &self.rec(*i).assignment {
+                targets.entry(a.pool.clone()).or_insert_with(|| target.clone());
+            }
+        }
+        let waves = strategy.waves.iter().map(|w| new_wave(&w.name)).collect();
+        RolloutRecord {
+            id: id.clone(),
+            policy: parent.policy.clone(),
+            strategy: Arc::new(strategy),
+            suite: parent.suite.clone(),
+            commit: parent.commit.clone(),
+            kind: RolloutKind::Rollback { of: parent.id.clone() },
+            targets,
+            security: parent.security,
+            state: RolloutState::Running,
+            created: self.now(),
+            ended: None,
+            waves,
+            failures: Vec::new(),
+            consecutive: 0,
+            exposed: 0,
+            exposed_nodes: Vec::new(),
+            halt: None,
+            child: None,
+            superseded_by: None,
+            head_of_line: None,
+            history: Vec::new(),
+            summary: None,
+        }
+    }
+}
+
+/// One wave in place of all: no soak and no gates, since what it brings was proven on these nodes before.
+pub(crate) fn collapsed(waves: &[Wave], batch: Batch) -> Vec<Wave> {
+    let soak = Soak { time: Period::ZERO, min_node_hours: 0, min_jobs_passed: 0, per_batch: false };
+    waves
+        .last()
+        .map(|w| Wave {
+            name: w.name.clone(),
+            select: Default::default(),
+            pick: None,
+            batch: if batch.start.is_zero() { Batch { start: Amount::Count(1), ..batch } } else { batch },
+            soak,
+            gates: Default::default(),
+            failure: w.failure.clone(),
+        })
+        .into_iter()
+        .collect()
+}
+
+pub(crate) fn new_wave(name: &drydock_spec::WaveName) -> WaveRecord {
+    WaveRecord {
+        name: name.clone(),
+        state: WaveState::Pending,
+        batch: 0,
+        batch_size: 0,
+        in_batch: 0,
+        started: None,
+        ended: None,
+        last_return: None,
+        attempted: 0,
+        lost: 0,
+    }
+}

@@ -1,0 +1,221 @@
+//! The rules of admission, each a refusal with its numbers. Admission stops at the first; `why` lists all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drydock_plan::{Reason, RolloutKind, RolloutRecord};
+use drydock_spec::{ClusterName, ForeignCordon, Gangs, InFreeze, Period};
+
+use crate::{
+    budgets::Asking,
+    calendar::{self, Movement},
+    desired,
+    pass::Pass,
+    units::Unit,
+};
+
+/// Usual time of everything in a visit besides components and checks: prefetch, cordon, drain, return. The middle and
+/// the upper end of a drain of 30 to 300 s plus two minutes of prefetch.
+const OVERHEAD_P50: Period = Period::from_mins(5);
+const OVERHEAD_P90: Period = Period::from_mins(10);
+
+/// Usual run of one check; a check's own time-out is far above it.
+const CHECK_P50: Period = Period::from_mins(2);
+const CHECK_P90: Period = Period::from_mins(4);
+
+impl Pass<'_> {
+    /// Usual time of a visit of this node: half, and nine of ten, are back by then.
+    pub(crate) fn estimate(&self, i: usize, rollout: &RolloutRecord) -> (Period, Period) {
+        let Some(assignment) = &self.rec(i).assignment else { return (OVERHEAD_P50, OVERHEAD_P90) };
+        let (mut p50, mut p90) = (OVERHEAD_P50, OVERHEAD_P90);
+        for item in self.needs(i, &assignment.target).iter() {
+            let expect = match item {
+                drydock_plan::ApplyItem::Component(name) => {
+                    self.input.fleet.components.get(name).map(|c| c.spec.expect).unwrap_or_default()
+                }
+                drydock_plan::ApplyItem::Layout => drydock_spec::Expect::default(),
+            };
+            p50 = p50.saturating_add(expect.p50);
+            p90 = p90.saturating_add(expect.p90);
+        }
+        for check in &rollout.suite.checks {
+            let runs = u64::from(check.repeats);
+            p50 = p50.saturating_add(Period::from_millis(CHECK_P50.min(check.timeout).as_millis() * runs));
+            p90 = p90.saturating_add(Period::from_millis(CHECK_P90.min(check.timeout).as_millis() * runs));
+        }
+        (p50, p90)
+    }
+
+    fn movement(&self, i: usize, rollout: &RolloutRecord) -> Movement {
+        let (p50, p90) = self.estimate(i, rollout);
+        Movement {
+            rollback: matches!(rollout.kind, RolloutKind::Rollback { .. }),
+            rollback_passes: rollout.strategy.rollback.in_freeze == InFreeze::Allow,
+            security: rollout.security,
+            p50,
+            p90,
+        }
+    }
+
+    /// Why a node may not even be asked: it can't go for reasons of its own, and doesn't hold its unit back.
+    pub(crate) fn ineligible(&self, i: usize, rollout: &RolloutRecord) -> Vec<Reason> {
+        let node = &self.frame.nodes[i];
+        let mut reasons = Vec::new();
+        if let Some((since, error)) = self.frame.stale(i)
+            && let Ok(cluster) = node.id.cluster().parse::<ClusterName>()
+        {
+            reasons.push(Reason::ClusterUnreachable { cluster, since: *since, error: error.clone() });
+        }
+        if !node.obs.ready {
+            reasons.push(Reason::NotReady { since: node.obs.ready_since });
+        }
+        if let Some(by) = &node.obs.cordon.foreign
+            && rollout.strategy.foreign_cordon == ForeignCordon::Wait
+        {
+            reasons.push(Reason::ForeignCordon { by: by.clone() });
+        }
+        if let Some(q) = &self.rec(i).quarantine {
+            reasons.push(Reason::NodeQuarantined { since: q.since, rollout: q.rollout.clone() });
+        }
+        reasons
+    }
+
+    /// Why a node may not start now, by calendar and by its own rest.
+    pub(crate) fn node_reasons(&self, i: usize, rollout: &RolloutRecord) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        if let Some(until) = self.rec(i).not_before.filter(|at| *at > self.now()) {
+            reasons.push(Reason::Cooldown { until });
+        }
+        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
+        if let Some(pool) = pool {
+            let movement = self.movement(i, rollout);
+            reasons.extend(calendar::closed(self.input.fleet, pool.name, pool.spec, movement, self.now()));
+        }
+        reasons
+    }
+
+    /// Why a unit may not start now. Without `all`, the first refusal is enough.
+    pub(crate) fn unit_reasons(
+        &mut self,
+        unit: &Unit,
+        rollout: &RolloutRecord,
+        clusters: &BTreeSet<String>,
+        all: bool,
+    ) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        for &i in &unit.nodes {
+            for reason in self.node_reasons(i, rollout) {
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+            if !all && !reasons.is_empty() {
+                return reasons;
+            }
+        }
+        reasons.extend(self.gang_reasons(unit, rollout));
+        reasons.extend(self.cluster_reason(unit, rollout, clusters));
+        if !all && !reasons.is_empty() {
+            return reasons;
+        }
+        reasons.extend(self.spread_reasons(unit, rollout));
+        if !all && !reasons.is_empty() {
+            return reasons;
+        }
+        let asking = self.asking(unit, rollout);
+        reasons.extend(self.budget_reasons(&unit.nodes, asking, all));
+        reasons
+    }
+
+    pub(crate) fn asking(&self, unit: &Unit, rollout: &RolloutRecord) -> Asking {
+        let rollback = matches!(rollout.kind, RolloutKind::Rollback { .. });
+        let only_layout = || {
+            unit.nodes.iter().all(|&i| {
+                let target = self.rec(i).assignment.as_ref().map(|a| a.target.clone());
+                target.is_some_and(|t| {
+                    let items = self.needs(i, &t);
+                    !items.is_empty() && items.iter().all(|item| *item == drydock_plan::ApplyItem::Layout)
+                })
+            })
+        };
+        let reason = match rollback {
+            true => drydock_spec::Reason::Rollback,
+            false if only_layout() => drydock_spec::Reason::Repartition,
+            false => drydock_spec::Reason::Upgrade,
+        };
+        Asking { reason, boost: if rollback { rollout.strategy.rollback.budget_boost } else { 0 } }
+    }
+
+    fn gang_reasons(&self, unit: &Unit, rollout: &RolloutRecord) -> Vec<Reason> {
+        let policy = rollout.strategy.drain.gangs;
+        if policy == Gangs::Ignore || !self.drains(unit) {
+            return Vec::new();
+        }
+        let refusal = |gang: &drydock_plan::GangId| {
+            let observed = self.input.inventory.gangs.get(gang)?;
+            let outside = self.gang_outside(gang, &unit.nodes);
+            if policy == Gangs::Together && outside.is_empty() {
+                return None;
+            }
+            let nodes = u32::try_from(observed.nodes.len()).unwrap_or(u32::MAX);
+            let inside = nodes.saturating_sub(u32::try_from(outside.len()).unwrap_or(u32::MAX));
+            Some(Reason::Gang { gang: gang.clone(), nodes, inside, ends: observed.expected_end })
+        };
+        unit.gangs.iter().filter_map(refusal).collect()
+    }
+
+    /// Whether the change makes pods leave at all.
+    fn drains(&self, unit: &Unit) -> bool {
+        unit.nodes.iter().any(|&i| {
+            let Some(a) = &self.rec(i).assignment else { return true };
+            self.needs(i, &a.target)
+                .iter()
+                .any(|item| desired::disruption(self.input.fleet, item) >= drydock_spec::Disruption::Drain)
+        })
+    }
+
+    fn cluster_reason(
+        &self,
+        unit: &Unit,
+        rollout: &RolloutRecord,
+        clusters: &BTreeSet<String>,
+    ) -> Option<Reason> {
+        let mut with = clusters.clone();
+        with.extend(unit.nodes.iter().map(|&i| self.frame.nodes[i].id.cluster().to_owned()));
+        let limit = rollout.strategy.max_clusters;
+        let grows = with.len() > clusters.len();
+        (grows && with.len() > limit as usize).then(|| Reason::ClusterLimit {
+            limit,
+            in_flight: clusters.iter().filter_map(|c| c.parse().ok()).collect(),
+        })
+    }
+
+    fn spread_reasons(&self, unit: &Unit, rollout: &RolloutRecord) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        for spread in &rollout.strategy.spread {
+            let mut adds: BTreeMap<(Option<usize>, &str), u32> = BTreeMap::new();
+            for &i in unit.nodes.iter().filter(|&&i| self.rec(i).visit.is_none()) {
+                let node = &self.frame.nodes[i];
+                if let Some(domain) = node.obs.domain(spread.key) {
+                    *adds.entry((node.pool, domain)).or_default() += 1;
+                }
+            }
+            for ((pool, domain), add) in adds {
+                let (mut size, mut used) = (0, 0);
+                for (j, node) in self.frame.nodes.iter().enumerate() {
+                    if node.pool == pool && node.obs.domain(spread.key).is_some_and(|d| **d == *domain) {
+                        size += 1;
+                        used += u32::from(self.rec(j).visit.is_some());
+                    }
+                }
+                let mut limit = spread.max.floor_of(size);
+                if limit == 0 && spread.at_least_one && !spread.max.is_zero() {
+                    limit = 1;
+                }
+                if used + add > limit {
+                    reasons.push(Reason::Spread { key: spread.key, domain: domain.to_owned(), limit, used });
+                }
+            }
+        }
+        reasons
+    }
+}

@@ -1,0 +1,149 @@
+//! Nodes that serve again and are watched. A timer alone is no soak: health is looked at on every pass.
+
+use drydock_plan::{FailureClass, NodeOutcome, Reason, RolloutRecord, Soak, Step, UnitId};
+use drydock_spec::{ClusterName, Period};
+
+use crate::{budgets::Asking, pass::Pass, units::Unit};
+
+/// A kubelet that restarts is not ready for some seconds; five minutes are an outage.
+const NOT_READY_GRACE: Period = Period::from_mins(5);
+
+impl Pass<'_> {
+    pub(crate) fn step_soaking(&mut self) {
+        let soaking: Vec<usize> =
+            (0..self.frame.nodes.len()).filter(|&i| self.rec(i).soak.is_some()).collect();
+        for i in soaking {
+            let Some(soak) = self.rec(i).soak.clone() else { continue };
+            let Some(rollout) = self.rollouts.get(&soak.rollout).map(|r| (**r).clone()) else {
+                // Its rollout has ended: what is left is an ordinary node.
+                self.edit(i).soak = None;
+                continue;
+            };
+            self.step_soak(i, &soak, &rollout);
+        }
+    }
+
+    fn step_soak(&mut self, i: usize, soak: &Soak, rollout: &RolloutRecord) {
+        let now = self.now();
+        if let Some((since, error)) = self.frame.stale(i).cloned() {
+            if let Ok(cluster) = self.frame.nodes[i].id.cluster().parse::<ClusterName>() {
+                self.wait(i, Reason::ClusterUnreachable { cluster, since, error });
+            }
+            return;
+        }
+        if !self.needs(i, &soak.target).is_empty() {
+            // It doesn't run what it soaked for any more: that is no soak. It takes its turn again.
+            let rest = rollout.strategy.retry.deferred_cooldown.after(now);
+            let record = self.edit(i);
+            record.soak = None;
+            record.incidents += 1;
+            record.not_before = Some(rest);
+            return;
+        }
+        if let Some(text) = self.health_fault(i, soak) {
+            self.readmit(i, soak, rollout, text);
+            return;
+        }
+        let wave = self.rec(i).assignment.as_ref().map_or(0, |a| usize::from(a.wave));
+        let spec = rollout.strategy.waves.get(wave).map(|w| w.soak).unwrap_or_default();
+        let until = spec.time.after(soak.since);
+        if now < until {
+            self.wait(i, Reason::Soaking { until });
+        } else if self.wave_has_seen_enough(rollout, wave) {
+            self.soaked(i, soak);
+        }
+    }
+
+    fn soaked(&mut self, i: usize, soak: &Soak) {
+        let now = self.now();
+        let record = self.edit(i);
+        if record.last_known_good.as_ref() != Some(&soak.target) {
+            record.previous_good = record.last_known_good.replace(soak.target.clone());
+        }
+        record.soak = None;
+        record.skipped = None;
+        if let Some(a) = &mut record.assignment {
+            a.outcome = Some(NodeOutcome::Done);
+            a.ended = Some(now);
+        }
+    }
+
+    /// A fault that began while the node was watched.
+    fn health_fault(&mut self, i: usize, soak: &Soak) -> Option<String> {
+        let obs = self.frame.nodes[i].obs;
+        if let Some(fault) = obs.faults.iter().find(|f| f.since >= soak.since) {
+            return Some(format!("{} while it soaked", fault.kind));
+        }
+        if obs.ready {
+            return None;
+        }
+        let due = NOT_READY_GRACE.after(obs.ready_since.max(soak.since));
+        if self.now() >= due {
+            return Some("not ready while it soaked".to_owned());
+        }
+        self.wake_at(due);
+        None
+    }
+
+    /// Takes a watched node out again, at once: it adds nothing to a floor if it is broken already, and needs only a
+    /// place in flight.
+    fn readmit(&mut self, i: usize, soak: &Soak, rollout: &RolloutRecord, text: String) {
+        let asking = Asking { reason: drydock_spec::Reason::Upgrade, boost: 0 };
+        let refused = self.budget_reasons(&[i], asking, true);
+        if let Some(reason) = refused.into_iter().next() {
+            self.wait(i, reason);
+            return;
+        }
+        let id = UnitId::new(self.frame.nodes[i].id.as_str());
+        let unit = Unit { id, nodes: vec![i], atomic: false, gangs: Vec::new() };
+        self.count_reservation(i);
+        self.edit(i).soak = None;
+        self.reserve(i, rollout, &unit, Step::Cordon);
+        if let Some(visit) = &mut self.edit(i).visit {
+            visit.from = soak.from.clone();
+        }
+        self.remember(&soak.from.release);
+        self.note_evidence(i, FailureClass::Health, soak.target.clone(), None, text);
+    }
+
+    /// Node-hours and jobs that the wave has to gather before its nodes count as soaked.
+    fn wave_has_seen_enough(&mut self, rollout: &RolloutRecord, wave: usize) -> bool {
+        let spec = rollout.strategy.waves.get(wave).map(|w| w.soak).unwrap_or_default();
+        if spec.min_node_hours == 0 && spec.min_jobs_passed == 0 {
+            return true;
+        }
+        let (hours, jobs) = self.wave_experience(rollout, wave);
+        let name = rollout.waves.get(wave).map(|w| w.name.clone());
+        let key = (Some(rollout.id.clone()), u16::try_from(wave).unwrap_or(u16::MAX));
+        let Some(wave) = name else { return true };
+        let mut reason = None;
+        if hours < spec.min_node_hours {
+            reason = Some(Reason::WaveNodeHours { wave, have: hours, need: spec.min_node_hours });
+            // Hours gather by themselves: look again in an hour of one node.
+            self.wake_at(Period::from_hours(1).after(self.now()));
+        } else if jobs < spec.min_jobs_passed {
+            reason = Some(Reason::WaveJobs { wave, have: jobs, need: spec.min_jobs_passed });
+        }
+        let enough = reason.is_none();
+        if let Some(reason) = reason {
+            self.wait_many(key, reason, 1, None);
+        }
+        enough
+    }
+
+    fn wave_experience(&self, rollout: &RolloutRecord, wave: usize) -> (u32, u32) {
+        let (mut millis, mut jobs) = (0u64, 0u64);
+        for (i, node) in self.frame.nodes.iter().enumerate() {
+            let record = self.rec(i);
+            let mine = record
+                .assignment
+                .as_ref()
+                .is_some_and(|a| a.rollout == rollout.id && usize::from(a.wave) == wave);
+            if let Some(soak) = record.soak.as_ref().filter(|_| mine) {
+                millis = millis.saturating_add(Period::between(soak.since, self.now()).as_millis());
+                jobs = jobs.saturating_add(node.obs.work.jobs_passed.saturating_sub(soak.jobs_at_start));
+            }
+        }
+        (u32::try_from(millis / 3_600_000).unwrap_or(u32::MAX), u32::try_from(jobs).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,308 @@
+//! One step of every node in flight: what was observed decides whether it goes on, is tried again, or turns back.
+
+use drydock_plan::{
+    ApplyItem, Course, FailureClass, Reason, Step, StepReport, StepState, Target, Visit, VisitEnd,
+};
+use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, PolicySpec};
+
+use crate::{calendar, desired, pass::Pass};
+
+impl Pass<'_> {
+    /// Advances every node in flight by at most one step, then lets units that are complete cross their barriers.
+    pub(crate) fn step_nodes(&mut self) {
+        for i in self.visiting() {
+            self.step_node(i);
+        }
+        self.cross_barriers();
+    }
+
+    fn step_node(&mut self, i: usize) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        let Some(strategy) = self.strategy(i) else { return };
+        if let Some((since, error)) = self.frame.stale(i).cloned() {
+            // Nothing is judged on old facts, not even a deadline: the answer may be there already.
+            if let Ok(cluster) = self.frame.nodes[i].id.cluster().parse::<ClusterName>() {
+                self.wait(i, Reason::ClusterUnreachable { cluster, since, error });
+            }
+            return;
+        }
+        if let Course::Out(end) = visit.course {
+            self.step_return(i, end);
+            return;
+        }
+        if self.step_lost(i, &visit, &strategy) {
+            return;
+        }
+        if visit.course == Course::Forward && visit.step.stage() < 4 && self.returns_at_close(i) {
+            self.leave(i, VisitEnd::GivenBack);
+            return;
+        }
+        if let Some(until) = visit.not_before.filter(|at| *at > self.now()) {
+            self.wait(i, Reason::Backoff { attempt: visit.attempt, until });
+            return;
+        }
+        if visit.arrived {
+            return;
+        }
+        let report = self.answer(i).cloned();
+        match &visit.step {
+            Step::Preflight => self.step_preflight(i, &visit, &strategy, report),
+            Step::Cordon => self.step_cordon(i, &visit, report),
+            Step::Checkpoint => self.step_checkpoint(i, &visit, &strategy, report),
+            Step::Drain => self.step_drain(i, &visit, &strategy, report),
+            Step::Apply(item) => self.step_apply(i, &visit, &strategy, item, report),
+            Step::Verify => self.step_verify(i, &visit, &strategy, report),
+            Step::Fence => self.arrive(i),
+            Step::Return => self.leave(i, VisitEnd::GivenBack),
+        }
+    }
+
+    /// Its window has closed, and its calendar says that what isn't applied by then goes back.
+    fn returns_at_close(&self, i: usize) -> bool {
+        let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { return false };
+        let asks = self.input.fleet.calendars.values().any(|c| {
+            c.in_flight_at_close == AtClose::ReturnIfNotApplied
+                && c.windows.iter().any(|w| w.scope.covers_pool(self.input.fleet, pool.name, pool.spec))
+        });
+        asks && !calendar::inside_window(self.input.fleet, pool.name, pool.spec, self.now())
+    }
+
+    /// The node side's answer to the present intent; an answer to an older one counts for nothing.
+    pub(crate) fn answer(&self, i: usize) -> Option<&StepReport> {
+        let report = self.frame.nodes[i].obs.report.as_ref()?;
+        (report.generation == self.rec(i).generation).then_some(report)
+    }
+
+    pub(crate) fn overdue(&self, visit: &Visit) -> bool {
+        self.now() >= visit.deadline
+    }
+
+    /// Looks after a node that isn't seen. True when there is nothing else to do with it now.
+    fn step_lost(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec) -> bool {
+        let obs = self.frame.nodes[i].obs;
+        let reboots = match &visit.step {
+            Step::Apply(item) => desired::disruption(self.input.fleet, item) == Disruption::Reboot,
+            _ => false,
+        };
+        if obs.ready {
+            if visit.lost_since.is_some() {
+                if let Some(v) = &mut self.edit(i).visit {
+                    v.lost_since = None;
+                }
+                self.renew_deadline(i);
+            }
+            return false;
+        }
+        if reboots && !self.overdue(visit) {
+            return false;
+        }
+        let since = visit.lost_since.unwrap_or(self.now());
+        let until = strategy.lost_after.after(since);
+        if visit.lost_since.is_none()
+            && let Some(v) = &mut self.edit(i).visit
+        {
+            v.lost_since = Some(since);
+        }
+        if self.now() < until {
+            self.wait(i, Reason::Lost { since, until });
+        } else if visit.step.stage() < 4 && visit.course == Course::Forward {
+            // Nothing was changed on it: it broke by itself, and is left to whoever repairs it.
+            self.leave(i, VisitEnd::Deferred);
+        } else {
+            self.lose(i);
+        }
+        true
+    }
+
+    fn step_cordon(&mut self, i: usize, visit: &Visit, report: Option<StepReport>) {
+        let seen = self.frame.nodes[i].obs.cordon.own == Some(self.rec(i).epoch);
+        match report.map(|r| r.state) {
+            Some(StepState::Done) if seen => {
+                if !self.must_drain(i) {
+                    self.go_apply_or_verify(i);
+                } else if self.frame.nodes[i].obs.work.gangs.is_empty() {
+                    self.go(i, Step::Drain);
+                } else {
+                    self.arrive(i);
+                }
+            }
+            _ if self.overdue(visit) => self.leave(i, VisitEnd::Deferred),
+            _ => self.wait(i, Reason::Cordoning { until: visit.deadline }),
+        }
+    }
+
+    fn step_checkpoint(
+        &mut self,
+        i: usize,
+        visit: &Visit,
+        strategy: &PolicySpec,
+        report: Option<StepReport>,
+    ) {
+        let gangs = self.frame.nodes[i].obs.work.gangs.clone();
+        match report.map(|r| r.state) {
+            _ if gangs.is_empty() => self.go(i, Step::Drain),
+            Some(StepState::Done) => self.go(i, Step::Drain),
+            _ if self.overdue(visit) => self.out_of_patience(i, strategy.drain.checkpoint.on_timeout),
+            _ => self.wait(i, Reason::Checkpoint { gangs, until: visit.deadline }),
+        }
+    }
+
+    fn step_drain(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, report: Option<StepReport>) {
+        let (remaining, blocked_by) = match report.map(|r| r.state) {
+            Some(StepState::Done) => {
+                self.arrive(i);
+                return;
+            }
+            // An eviction that can never work (two budgets on one pod) is a matter for people: the node goes back.
+            Some(StepState::Failed { message }) => {
+                let rollout = visit.rollout.clone();
+                let node = self.frame.nodes[i].id.clone();
+                self.log(&rollout, drydock_plan::RolloutEvent::Deferred { node, why: message });
+                self.leave(i, VisitEnd::Deferred);
+                return;
+            }
+            Some(StepState::Working { remaining, blocked_by }) => (remaining, blocked_by),
+            None => (self.frame.nodes[i].obs.work.gpu_pods, None),
+        };
+        let (patience, then) = match &blocked_by {
+            Some(_) => (strategy.drain.pdb.wait, strategy.drain.pdb.on_blocked),
+            None => (strategy.drain.timeout, strategy.drain.on_timeout),
+        };
+        let until = patience.after(visit.step_since);
+        if self.now() >= until {
+            self.out_of_patience(i, then);
+        } else {
+            self.wait(i, Reason::Draining { remaining, blocked_by, until });
+        }
+    }
+
+    fn out_of_patience(&mut self, i: usize, then: OnTimeout) {
+        match then {
+            OnTimeout::Defer | OnTimeout::Fail => self.leave(i, VisitEnd::Deferred),
+            OnTimeout::Proceed => self.arrive(i),
+        }
+    }
+
+    fn step_apply(
+        &mut self,
+        i: usize,
+        visit: &Visit,
+        strategy: &PolicySpec,
+        item: &ApplyItem,
+        report: Option<StepReport>,
+    ) {
+        let target = if visit.course == Course::Back { &visit.from } else { &visit.to };
+        let there = !self.needs(i, target).contains(item);
+        let what = item_text(item);
+        match report.map(|r| r.state) {
+            Some(StepState::Done) if there && self.rebooted(i, visit, item) => self.go_apply_or_verify(i),
+            Some(StepState::Failed { message }) => {
+                self.apply_failed(i, visit, strategy, target, format!("{what}: {message}"));
+            }
+            _ if self.overdue(visit) => {
+                let took = drydock_spec::Period::between(visit.step_since, self.now());
+                self.apply_failed(i, visit, strategy, target, format!("{what}: not there after {took}"));
+            }
+            _ => self.wait(i, Reason::Applying { what, attempt: visit.attempt, until: visit.deadline }),
+        }
+    }
+
+    fn rebooted(&self, i: usize, visit: &Visit, item: &ApplyItem) -> bool {
+        let obs = self.frame.nodes[i].obs;
+        match desired::disruption(self.input.fleet, item) {
+            Disruption::Reboot => obs.ready && obs.boot_id != visit.boot_id,
+            Disruption::None | Disruption::Restart | Disruption::Drain => true,
+        }
+    }
+
+    fn apply_failed(
+        &mut self,
+        i: usize,
+        visit: &Visit,
+        strategy: &PolicySpec,
+        target: &Target,
+        text: String,
+    ) {
+        if visit.attempt < strategy.retry.apply_attempts {
+            self.again(i, strategy);
+            return;
+        }
+        self.note_evidence(i, FailureClass::Apply, target.clone(), None, text);
+        self.turn_back(i, FailureClass::Apply);
+    }
+
+    fn step_return(&mut self, i: usize, end: VisitEnd) {
+        let gone = self.frame.nodes[i].obs.cordon.own.is_none();
+        let done = matches!(self.answer(i).map(|r| &r.state), Some(StepState::Done));
+        if done && gone {
+            self.end_visit(i, end);
+        } else {
+            self.wait(i, Reason::Returning {});
+        }
+    }
+
+    /// The step is done. A node alone goes on; one of several waits for the others of its unit.
+    pub(crate) fn arrive(&mut self, i: usize) {
+        if let Some(visit) = &mut self.edit(i).visit {
+            visit.arrived = true;
+        }
+    }
+
+    /// Lets units cross: all nodes that are still on their way forward must have arrived at the same step or be
+    /// beyond it. Nodes that turned back or leave don't hold the others, except at the fence of an atomic unit.
+    fn cross_barriers(&mut self) {
+        let visiting = self.visiting();
+        for &i in &visiting {
+            let Some(visit) = self.rec(i).visit.clone() else { continue };
+            if !visit.arrived || matches!(visit.course, Course::Out(_)) {
+                continue;
+            }
+            let members = self.unit_members(&visiting, &visit.rollout, &visit.unit);
+            let behind = members.iter().find(|&&j| j != i && self.holds_unit(j, &visit));
+            match behind {
+                Some(&j) => {
+                    let waits_for = self.frame.nodes[j].id.clone();
+                    self.wait(i, Reason::UnitBarrier { unit: visit.unit.clone(), waits_for });
+                }
+                None => self.cross(i, &visit.step),
+            }
+        }
+    }
+
+    fn holds_unit(&self, j: usize, mine: &Visit) -> bool {
+        let Some(other) = &self.rec(j).visit else { return false };
+        match other.course {
+            Course::Out(_) => false,
+            // Whether it goes back alone or takes the unit with it isn't known yet.
+            Course::Back => mine.atomic && mine.step == Step::Fence && mine.course == Course::Forward,
+            Course::Forward => {
+                let (theirs, ours) = (other.step.stage(), mine.step.stage());
+                theirs < ours || (theirs == ours && !other.arrived)
+            }
+        }
+    }
+
+    fn cross(&mut self, i: usize, step: &Step) {
+        match step {
+            Step::Preflight => self.go(i, Step::Cordon),
+            Step::Cordon => self.go(i, Step::Checkpoint),
+            Step::Checkpoint => self.go(i, Step::Drain),
+            Step::Drain => {
+                if let Some(visit) = &mut self.edit(i).visit {
+                    visit.drained = true;
+                }
+                self.go_apply_or_verify(i);
+            }
+            Step::Fence => self.leave(i, VisitEnd::Upgraded),
+            // These steps never wait for a unit.
+            Step::Apply(_) | Step::Verify | Step::Return => {}
+        }
+    }
+}
+
+pub(crate) fn item_text(item: &ApplyItem) -> String {
+    match item {
+        ApplyItem::Component(name) => name.to_string(),
+        ApplyItem::Layout => "layout".to_owned(),
+    }
+}

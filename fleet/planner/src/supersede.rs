@@ -1,0 +1,175 @@
+//! Git moved: rollouts are started, joined by new nodes, or replaced. A change of mind never loses a drain.
+
+use drydock_plan::{
+    Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
+};
+use drydock_spec::{PolicyName, PolicySpec};
+
+use crate::pass::Pass;
+
+impl Pass<'_> {
+    /// Makes the open rollouts follow what Git says.
+    pub(crate) fn follow_git(&mut self) {
+        let policies: Vec<(PolicyName, PolicySpec)> =
+            self.input.fleet.policies.iter().map(|(n, p)| (n.clone(), p.spec.clone())).collect();
+        for (policy, spec) in &policies {
+            let open = self.open_of(policy);
+            if let Some(old) = open.iter().find(|r| !matches!(r.kind, RolloutKind::Rollback { .. })).cloned()
+                && self.git_moved(&old)
+            {
+                self.supersede(&old, policy, spec);
+                continue;
+            }
+            let nodes = self.candidates(policy, spec);
+            if nodes.is_empty() {
+                continue;
+            }
+            match open.first() {
+                None => {
+                    self.create_rollout(policy, spec, &nodes, None);
+                }
+                Some(rollout) if open.len() == 1 && Self::is_joinable(rollout) => {
+                    let id = rollout.id.clone();
+                    self.join_rollout(&id, &nodes);
+                }
+                Some(rollout) => {
+                    let reason = Reason::HeldBy { rollout: rollout.id.clone() };
+                    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+                    self.wait_many(
+                        (None, 0),
+                        reason,
+                        count,
+                        nodes.first().map(|&i| self.frame.nodes[i].id.clone()),
+                    );
+                }
+            }
+        }
+        self.end_without_policy(&policies);
+    }
+
+    fn open_of(&self, policy: &PolicyName) -> Vec<RolloutRecord> {
+        self.rollouts
+            .values()
+            .filter(|r| r.policy == *policy && !r.state.is_final())
+            .map(|r| (**r).clone())
+            .collect()
+    }
+
+    /// Whether a pool of the rollout should run something else now. A pool that left the policy or the repository is
+    /// no change of mind about the others.
+    fn git_moved(&self, rollout: &RolloutRecord) -> bool {
+        self.frame.pools.iter().any(|p| {
+            let mine = p.policy.is_some_and(|(name, _)| *name == rollout.policy);
+            mine && rollout.targets.get(p.name).is_some_and(|t| *t != p.target)
+        })
+    }
+
+    /// Replaces a rollout. Nodes that haven't begun to apply keep their drain and head for the new target; nodes that
+    /// are being changed finish what they are at; the rest takes its turn.
+    fn supersede(&mut self, old: &RolloutRecord, policy: &PolicyName, spec: &PolicySpec) {
+        let family: Vec<RolloutId> = std::iter::once(old.id.clone()).chain(old.child.clone()).collect();
+        let mut busy = Vec::new();
+        for i in 0..self.frame.nodes.len() {
+            let mine = self.rec(i).assignment.as_ref().is_some_and(|a| family.contains(&a.rollout));
+            if !mine {
+                continue;
+            }
+            if self.rec(i).visit.is_some() {
+                busy.push(i);
+            }
+            // Soak for the old release stops counting; where the target is the same it starts anew.
+            let record = self.edit(i);
+            record.assignment = None;
+            record.soak = None;
+        }
+        let mut nodes: Vec<usize> =
+            self.candidates(policy, spec).into_iter().chain(busy.iter().copied()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        // Whatever is in flight needs a holder, so with nodes in flight a rollout is made in any case.
+        let new = if nodes.is_empty() { None } else { self.create_rollout(policy, spec, &nodes, Some(old)) };
+        let holder = new.filter(|id| self.rollout(id).is_some_and(|r| !r.state.is_final()));
+        match &holder {
+            Some(id) => {
+                self.take_over(&busy, id);
+                if !spec.supersede.restart_waves {
+                    self.keep_waves(old, id);
+                }
+            }
+            None => self.return_busy(&busy, old),
+        }
+        for id in &family {
+            if busy.is_empty() || holder.is_some() {
+                if let Some(r) = self.edit_rollout(id) {
+                    r.superseded_by = holder.clone();
+                }
+                let why = format!("Git moved to {}", self.input.commit.short());
+                self.close(id, RolloutState::Superseded, &why);
+            }
+        }
+    }
+
+    fn take_over(&mut self, busy: &[usize], id: &RolloutId) {
+        for &i in busy {
+            let Some(target) = self.rec(i).assignment.as_ref().map(|a| a.target.clone()) else { continue };
+            let Some(visit) = self.rec(i).visit.clone() else { continue };
+            let record = self.intend(i);
+            record.epoch = record.epoch.next();
+            if let Some(v) = &mut record.visit {
+                v.rollout = id.clone();
+            }
+            if visit.course != Course::Forward || visit.step.stage() > 4 {
+                // It is being verified, or on its way back or out: it finishes that first.
+                continue;
+            }
+            let there = self.needs(i, &target).is_empty();
+            if there && visit.step.stage() < 4 {
+                self.leave(i, VisitEnd::GivenBack);
+                continue;
+            }
+            if let Some(v) = &mut self.edit(i).visit {
+                v.to = target;
+                v.evidence.clear();
+            }
+            if visit.step.stage() == 4 {
+                // What is being applied finishes on the node; what comes next is read from what is there.
+                self.go_apply_or_verify(i);
+            } else {
+                self.renew_deadline(i);
+            }
+        }
+    }
+
+    /// No rollout can hold them: untouched nodes are returned under the old one, which ends when they are.
+    fn return_busy(&mut self, busy: &[usize], old: &RolloutRecord) {
+        for &i in busy {
+            let id = self.rec(i).visit.as_ref().map_or_else(|| old.id.clone(), |v| v.rollout.clone());
+            self.assign(i, &id, 0);
+            let to = self.rec(i).visit.as_ref().map(|v| v.to.clone());
+            if let (Some(a), Some(to)) = (&mut self.edit(i).assignment, to) {
+                a.target = to;
+            }
+        }
+        self.abort(&old.id, "Git moved to something that can't be rolled out");
+    }
+
+    fn keep_waves(&mut self, old: &RolloutRecord, id: &RolloutId) {
+        let Some(new) = self.edit_rollout(id) else { return };
+        for wave in &mut new.waves {
+            let before = old.waves.iter().find(|w| w.name == wave.name);
+            if before.is_some_and(|w| w.state == WaveState::Complete) {
+                wave.state = WaveState::Complete;
+            }
+        }
+    }
+
+    /// Rollouts whose policy is gone end as if a person had ended them.
+    fn end_without_policy(&mut self, policies: &[(PolicyName, PolicySpec)]) {
+        for id in self.open_ids() {
+            let gone = self.rollout(&id).is_some_and(|r| !policies.iter().any(|(name, _)| *name == r.policy));
+            if gone {
+                self.abort(&id, "its policy is gone from Git");
+            }
+        }
+    }
+}

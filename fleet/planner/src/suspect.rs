@@ -1,0 +1,167 @@
+//! A node on which the release failed: who is to blame? The same node is taken back to what it ran before, inside its
+//! own reservation, and checked again (A-B-A).
+
+use drydock_plan::{
+    Blame, CheckResult, Course, EVIDENCE_MAX, Evidence, Failure, FailureClass, NodeOutcome, NodeQuarantine,
+    Reason, RolloutEvent, Target, VisitEnd,
+};
+
+use crate::{desired, pass::Pass};
+
+impl Pass<'_> {
+    /// Keeps what was seen.
+    pub(crate) fn note_evidence(
+        &mut self,
+        i: usize,
+        class: FailureClass,
+        on: Target,
+        result: Option<CheckResult>,
+        text: String,
+    ) {
+        let at = self.now();
+        let Some(visit) = &mut self.edit(i).visit else { return };
+        let first = visit.evidence.is_empty();
+        let rollout = visit.rollout.clone();
+        if visit.evidence.len() < EVIDENCE_MAX {
+            visit.evidence.push(Evidence { on, class, result, text: text.clone(), at });
+        }
+        if first {
+            let node = self.frame.nodes[i].id.clone();
+            self.log(&rollout, RolloutEvent::Suspect { node, text });
+        }
+    }
+
+    /// Tries are used up. Forward: back to what it ran before, to see whether the fault goes away. Already back: the
+    /// fault stayed, so the node is to blame.
+    pub(crate) fn turn_back(&mut self, i: usize, class: FailureClass) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        if visit.course == Course::Back {
+            // Not even what it ran before can be applied any more: whether the release or the node did that is open.
+            let blame = if class == FailureClass::Apply { Blame::Unknown } else { Blame::Node };
+            self.quarantine(i, blame, first_class(&visit.evidence).unwrap_or(class));
+            return;
+        }
+        let rollback = self
+            .rollout(&visit.rollout)
+            .is_some_and(|r| matches!(r.kind, drydock_plan::RolloutKind::Rollback { .. }));
+        if rollback || visit.from == visit.to {
+            // There is nothing further back: depth one, never to and fro.
+            self.quarantine(i, Blame::Node, class);
+        } else if !self.can_go_back(i, &visit.from) {
+            self.quarantine(i, Blame::Unknown, class);
+        } else {
+            if let Some(v) = &mut self.edit(i).visit {
+                v.course = Course::Back;
+            }
+            self.go_apply_or_verify(i);
+        }
+    }
+
+    fn can_go_back(&self, i: usize, from: &Target) -> bool {
+        self.vector(&from.release).is_some()
+            && self.needs(i, from).iter().all(|item| desired::reversible(self.input.fleet, item))
+    }
+
+    /// Verified on what it ran before. If it had failed on the release, the version is to blame.
+    pub(crate) fn settle_back(&mut self, i: usize) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        if let Some(class) = visit.evidence.iter().find(|e| e.on == visit.to).map(|e| e.class) {
+            self.settle_version(i, class);
+            if visit.atomic {
+                self.take_unit_back(i);
+            }
+        }
+        self.leave(i, VisitEnd::Reverted);
+    }
+
+    /// An atomic domain shares parts of the fabric: when the version is to blame on one node, all go back.
+    fn take_unit_back(&mut self, i: usize) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        for j in self.unit_members(&self.visiting(), &visit.rollout, &visit.unit) {
+            let forward = self
+                .rec(j)
+                .visit
+                .as_ref()
+                .is_some_and(|v| v.course == Course::Forward && v.step.stage() >= 4);
+            if j != i && forward {
+                if let Some(v) = &mut self.edit(j).visit {
+                    v.course = Course::Back;
+                }
+                self.go_apply_or_verify(j);
+            }
+        }
+    }
+
+    /// Blames the version, and keeps the evidence in the rollout.
+    pub(crate) fn settle_version(&mut self, i: usize, class: FailureClass) {
+        self.settle(i, Blame::Version, class);
+    }
+
+    fn settle(&mut self, i: usize, blame: Blame, class: FailureClass) {
+        let now = self.now();
+        let node = self.frame.nodes[i].id.clone();
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        let assignment = self.rec(i).assignment.clone();
+        let failure = Failure {
+            node: node.clone(),
+            wave: assignment.as_ref().map_or(0, |a| a.wave),
+            class,
+            blame,
+            release: visit.to.release.clone(),
+            applied_at: assignment.and_then(|a| a.exposed),
+            noticed_at: visit.evidence.first().map_or(now, |e| e.at),
+            at: now,
+            evidence: visit.evidence.clone(),
+        };
+        let text = visit.evidence.first().map_or_else(String::new, |e| e.text.clone());
+        if let Some(rollout) = self.edit_rollout(&visit.rollout) {
+            match blame {
+                Blame::Version | Blame::Unknown => rollout.consecutive += 1,
+                Blame::Node => {}
+            }
+            rollout.failures.push(failure);
+        }
+        self.log(&visit.rollout, RolloutEvent::FailureSettled { node, blame, text });
+    }
+
+    /// Not seen any more after the release was given to it: that looks exactly like a release that kills nodes.
+    pub(crate) fn lose(&mut self, i: usize) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        let on = if visit.course == Course::Back { visit.from.clone() } else { visit.to.clone() };
+        self.note_evidence(i, FailureClass::Lost, on, None, "the node isn't seen any more".to_owned());
+        let wave = self.rec(i).assignment.as_ref().map_or(0, |a| usize::from(a.wave));
+        if let Some(w) = self.edit_rollout(&visit.rollout).and_then(|r| r.waves.get_mut(wave)) {
+            w.lost += 1;
+        }
+        self.quarantine(i, Blame::Unknown, FailureClass::Lost);
+    }
+
+    /// Keeps the node away from work. It stops being in flight and becomes broken in the same write, so that floors
+    /// still see it.
+    pub(crate) fn quarantine(&mut self, i: usize, blame: Blame, class: FailureClass) {
+        let now = self.now();
+        let node = self.frame.nodes[i].id.clone();
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        self.settle(i, blame, class);
+        let record = self.intend(i);
+        record.incidents += 1;
+        record.visit = None;
+        record.soak = None;
+        record.quarantine = Some(NodeQuarantine {
+            rollout: visit.rollout.clone(),
+            since: now,
+            blame,
+            evidence: visit.evidence,
+        });
+        if let Some(a) = &mut record.assignment {
+            a.outcome = Some(NodeOutcome::Quarantined);
+            a.ended = Some(now);
+        }
+        self.log(&visit.rollout, RolloutEvent::NodeQuarantined { node, blame });
+        self.wait(i, Reason::NodeQuarantined { since: now, rollout: visit.rollout });
+    }
+}
+
+fn first_class(evidence: &[Evidence]) -> Option<FailureClass> {
+    evidence.first().map(|e| e.class)
+}

@@ -1,0 +1,216 @@
+//! Is it time to halt? The first limit that is passed decides; admission comes after this in every pass.
+
+use drydock_plan::{
+    Blame, Course, Failure, FailureClass, Halt, HaltLimit, LedgerChange, PauseReason, ReleaseQuarantine,
+    RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
+};
+use drydock_spec::{Amount, FailurePolicy, PoolName, ReleaseId};
+
+use crate::{judge, pass::Pass};
+
+/// Failed nodes at which a rollback itself is given up: two, since one may be the node's own fault.
+const ROLLBACK_FAILURES_MAX: usize = 2;
+
+impl Pass<'_> {
+    pub(crate) fn judge_rollouts(&mut self) {
+        for id in self.open_ids() {
+            let Some(rollout) = self.rollout(&id).cloned() else { continue };
+            match rollout.state {
+                RolloutState::Running | RolloutState::Paused(_) => {}
+                RolloutState::Halted
+                | RolloutState::RollingBack
+                | RolloutState::Rejected { .. }
+                | RolloutState::Succeeded
+                | RolloutState::RolledBack
+                | RolloutState::RollbackBlocked
+                | RolloutState::Superseded
+                | RolloutState::Aborted => continue,
+            }
+            if matches!(rollout.kind, RolloutKind::Rollback { .. }) {
+                if rollout.failures.len() >= ROLLBACK_FAILURES_MAX {
+                    let limit = HaltLimit::Failures {
+                        half_weights: u32::try_from(rollout.failures.len() * 2).unwrap_or(u32::MAX),
+                        tolerate: 1,
+                    };
+                    self.halt(&rollout, limit, None);
+                }
+                continue;
+            }
+            if let Some((limit, release)) = exceeded(&rollout) {
+                self.halt(&rollout, limit, release);
+            } else {
+                self.end_patience(&rollout);
+            }
+        }
+    }
+
+    fn end_patience(&mut self, rollout: &RolloutRecord) {
+        let due = rollout.strategy.deadline.rollout.after(rollout.created);
+        let resumed = rollout.history.iter().any(|h| {
+            h.at >= due
+                && matches!(&h.what, RolloutEvent::State { to, .. } if to == RolloutState::Running.word())
+        });
+        if rollout.state != RolloutState::Running || resumed {
+            return;
+        }
+        if self.now() >= due {
+            let why = format!("it has run for {}", rollout.strategy.deadline.rollout);
+            self.set_state(&rollout.id, RolloutState::Paused(PauseReason::Deadline), &why);
+        } else {
+            self.wake_at(due);
+        }
+    }
+
+    /// Stops the rollout: what hasn't begun to apply is returned, the rest finishes its checks or turns back.
+    fn halt(&mut self, rollout: &RolloutRecord, limit: HaltLimit, release: Option<ReleaseId>) {
+        let now = self.now();
+        let text = limit_text(&limit);
+        if let Some(release) = &release {
+            self.quarantine_release(rollout, release, &text);
+        }
+        let fallback = rollout.targets.values().next().map(|t| t.release.clone());
+        if let Some(r) = self.edit_rollout(&rollout.id) {
+            if let Some(release) = release.or(fallback) {
+                r.halt = Some(Halt { at: now, limit, release });
+            }
+            for wave in &mut r.waves {
+                match wave.state {
+                    WaveState::Running
+                    | WaveState::Soaking
+                    | WaveState::GatedAfter
+                    | WaveState::GatedBefore => {
+                        wave.state = WaveState::Failed;
+                        wave.ended = Some(now);
+                    }
+                    WaveState::Pending | WaveState::Complete | WaveState::Skipped | WaveState::Failed => {}
+                }
+            }
+        }
+        self.set_state(&rollout.id, RolloutState::Halted, &text);
+        self.give_back_untouched(&rollout.id);
+    }
+
+    /// Returns the nodes of a rollout that haven't begun to apply.
+    pub(crate) fn give_back_untouched(&mut self, id: &RolloutId) {
+        for i in self.visiting() {
+            let untouched = self
+                .rec(i)
+                .visit
+                .as_ref()
+                .is_some_and(|v| v.rollout == *id && v.course == Course::Forward && v.step.stage() < 4);
+            if untouched {
+                self.leave(i, VisitEnd::GivenBack);
+            }
+        }
+    }
+
+    fn quarantine_release(&mut self, rollout: &RolloutRecord, release: &ReleaseId, text: &str) {
+        let pools: Vec<PoolName> =
+            rollout.targets.iter().filter(|(_, t)| t.release == *release).map(|(p, _)| p.clone()).collect();
+        for pool in &pools {
+            let why =
+                ReleaseQuarantine { rollout: rollout.id.clone(), since: self.now(), why: text.to_owned() };
+            self.changes.push(LedgerChange::Quarantine(pool.clone(), release.clone(), why));
+        }
+        self.log(&rollout.id, RolloutEvent::ReleaseQuarantined { release: release.clone(), pools });
+    }
+}
+
+/// Failures that speak about what this rollout brings, not about what it replaced.
+fn own<'a>(rollout: &'a RolloutRecord, wave: usize) -> impl Iterator<Item = &'a Failure> {
+    rollout.failures.iter().filter(move |f| {
+        usize::from(f.wave) == wave && rollout.targets.values().any(|t| t.release == f.release)
+    })
+}
+
+/// The limit that is passed and the release that is to blame, when a version is.
+fn exceeded(rollout: &RolloutRecord) -> Option<(HaltLimit, Option<ReleaseId>)> {
+    rollout.waves.iter().enumerate().find_map(|(w, wave)| {
+        let policy = rollout.strategy.waves.get(w).map(|s| s.failure.clone()).unwrap_or_default();
+        let failures: Vec<&Failure> = own(rollout, w).collect();
+        let release = failures.iter().rev().find(|f| f.blame == Blame::Version).map(|f| f.release.clone());
+        let limit = over_class(&policy, &failures)
+            .or_else(|| over_count(&policy, &failures))
+            .or_else(|| over_percent(&policy, &failures, wave.attempted))
+            .or_else(|| over_row(&policy, rollout, &failures))
+            .or_else(|| {
+                (wave.lost > policy.lost)
+                    .then_some(HaltLimit::Lost { count: wave.lost, tolerate: policy.lost })
+            });
+        limit.map(|l| (l, release))
+    })
+}
+
+/// In halves: the version's own failures count two, unsettled ones one, the node's none.
+fn half_weight(failure: &Failure) -> u32 {
+    match failure.blame {
+        Blame::Version => 2,
+        Blame::Unknown => 1,
+        Blame::Node => 0,
+    }
+}
+
+fn over_count(policy: &FailurePolicy, failures: &[&Failure]) -> Option<HaltLimit> {
+    let half_weights: u32 = failures
+        .iter()
+        // A class with a tolerance of its own is judged by that alone.
+        .filter(|f| judge::tolerated(policy, f.class).is_none())
+        // Lost nodes have a tolerance of their own as well; alone they don't pass this one.
+        .filter(|f| f.class != FailureClass::Lost)
+        .map(|f| half_weight(f))
+        .sum();
+    let tolerate = policy.tolerate;
+    (half_weights > tolerate.saturating_mul(2)).then_some(HaltLimit::Failures { half_weights, tolerate })
+}
+
+fn over_class(policy: &FailurePolicy, failures: &[&Failure]) -> Option<HaltLimit> {
+    failures.iter().find_map(|f| {
+        let tolerate = judge::tolerated(policy, f.class)?;
+        let same = failures.iter().filter(|g| g.class == f.class && g.blame != Blame::Node).count();
+        let count = u32::try_from(same).unwrap_or(u32::MAX);
+        (count > tolerate).then_some(HaltLimit::Class { class: f.class, count, tolerate })
+    })
+}
+
+fn over_percent(policy: &FailurePolicy, failures: &[&Failure], attempted: u32) -> Option<HaltLimit> {
+    let tolerate = policy.tolerate_percent?;
+    let failed =
+        u32::try_from(failures.iter().filter(|f| f.blame != Blame::Node).count()).unwrap_or(u32::MAX);
+    let over = match tolerate {
+        Amount::Percent(_) => failed > tolerate.floor_of(attempted),
+        Amount::Count(n) => failed > n,
+    };
+    (attempted >= policy.min_sample && over).then(|| HaltLimit::Percent {
+        failed,
+        attempted,
+        tolerate: tolerate.to_string(),
+    })
+}
+
+fn over_row(policy: &FailurePolicy, rollout: &RolloutRecord, failures: &[&Failure]) -> Option<HaltLimit> {
+    let limit = policy.consecutive?;
+    let any = failures.iter().any(|f| f.blame != Blame::Node);
+    (any && rollout.consecutive >= limit).then_some(HaltLimit::Consecutive { count: rollout.consecutive })
+}
+
+pub(crate) fn limit_text(limit: &HaltLimit) -> String {
+    match limit {
+        HaltLimit::Failures { half_weights, tolerate } => {
+            format!("{} failures, {tolerate} tolerated", f64::from(*half_weights) / 2.0)
+        }
+        HaltLimit::Percent { failed, attempted, tolerate } => {
+            format!("{failed} of {attempted} units failed, {tolerate} tolerated")
+        }
+        HaltLimit::Consecutive { count } => format!("{count} failures in a row"),
+        HaltLimit::Lost { count, tolerate } => format!("{count} nodes lost, {tolerate} tolerated"),
+        HaltLimit::Class { class, count, tolerate } => {
+            let word = match class {
+                FailureClass::Check(class) => class.as_str(),
+                FailureClass::Apply => "apply",
+                FailureClass::Lost => "lost",
+                FailureClass::Health => "health",
+            };
+            format!("{count} failures of class {word}, {tolerate} tolerated")
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Waves: gates, running, soaking, complete. One wave of a rollout is open at a time.
+
+use std::collections::BTreeSet;
+
+use drydock_plan::{
+    CommandKind, NodeOutcome, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState, SkipNote,
+    SkipReason, WaveState,
+};
+use drydock_spec::{Gate, GatePoint, TeamName, WaveName};
+use jiff::Timestamp;
+
+use crate::pass::Pass;
+
+/// Nodes of a wave by what is left to do with them.
+#[derive(Default)]
+struct Members {
+    total: u32,
+    pending: Vec<usize>,
+    in_flight: u32,
+    soaking: u32,
+    soak_until: Option<Timestamp>,
+}
+
+impl Pass<'_> {
+    pub(crate) fn step_waves(&mut self) {
+        for id in self.open_ids() {
+            let Some(rollout) = self.rollout(&id).cloned() else { continue };
+            let running = match rollout.state {
+                RolloutState::Running => true,
+                RolloutState::Paused(_) => false,
+                RolloutState::Halted
+                | RolloutState::RollingBack
+                | RolloutState::Rejected { .. }
+                | RolloutState::Succeeded
+                | RolloutState::RolledBack
+                | RolloutState::RollbackBlocked
+                | RolloutState::Superseded
+                | RolloutState::Aborted => continue,
+            };
+            for w in 0..rollout.waves.len() {
+                if !self.step_wave(&id, w, running) {
+                    self.later_waves(&id, w);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Steps one wave as far as it goes now. True when it is over and the next one may be looked at.
+    fn step_wave(&mut self, id: &RolloutId, w: usize, running: bool) -> bool {
+        let Some(rollout) = self.rollout(id).cloned() else { return false };
+        let Some(wave) = rollout.waves.get(w) else { return false };
+        if matches!(wave.state, WaveState::Complete | WaveState::Skipped) {
+            return self.wave_reopened(&rollout, w, running);
+        }
+        let members = self.members(&rollout, w);
+        if members.total == 0 {
+            self.set_wave(id, w, WaveState::Skipped);
+            return true;
+        }
+        match wave.state {
+            WaveState::Pending if running => {
+                self.set_wave(id, w, WaveState::GatedBefore);
+                self.step_wave(id, w, running)
+            }
+            WaveState::GatedBefore if running => {
+                if !self.gates_open(&rollout, w, GatePoint::Before) {
+                    return false;
+                }
+                self.set_wave(id, w, WaveState::Running);
+                self.step_wave(id, w, running)
+            }
+            WaveState::Pending | WaveState::GatedBefore | WaveState::Failed => false,
+            WaveState::Running => {
+                if members.in_flight > 0 || !self.left_behind(&rollout, w, &members.pending) {
+                    return false;
+                }
+                self.set_wave(id, w, WaveState::Soaking);
+                self.step_wave(id, w, running)
+            }
+            WaveState::Soaking => self.step_soaking_wave(&rollout, w, &members, running),
+            WaveState::GatedAfter => {
+                if !self.gates_open(&rollout, w, GatePoint::After) {
+                    return false;
+                }
+                self.set_wave(id, w, WaveState::Complete);
+                true
+            }
+            WaveState::Complete | WaveState::Skipped => true,
+        }
+    }
+
+    fn step_soaking_wave(
+        &mut self,
+        rollout: &RolloutRecord,
+        w: usize,
+        members: &Members,
+        running: bool,
+    ) -> bool {
+        let id = &rollout.id;
+        if members.in_flight > 0 || !members.pending.is_empty() {
+            self.set_wave(id, w, WaveState::Running);
+            return false;
+        }
+        let soak = rollout.strategy.waves.get(w).map(|s| s.soak).unwrap_or_default();
+        let wave = &rollout.waves[w];
+        let by_wave = wave.last_return.map(|at| soak.time.after(at));
+        let until = by_wave.max(members.soak_until).filter(|at| *at > self.now());
+        if let Some(until) = until {
+            let reason = Reason::WaveSoak { wave: wave.name.clone(), until };
+            self.wait_many(key(id, w), reason, members.soaking, None);
+            return false;
+        }
+        if members.soaking > 0 {
+            // Node-hours or jobs are missing; the nodes have said so.
+            return false;
+        }
+        self.set_wave(id, w, WaveState::GatedAfter);
+        self.step_wave(id, w, running)
+    }
+
+    /// A wave that was over has nodes again: they joined late.
+    fn wave_reopened(&mut self, rollout: &RolloutRecord, w: usize, running: bool) -> bool {
+        let members = self.members(rollout, w);
+        if members.in_flight == 0 && members.pending.is_empty() && members.soaking == 0 {
+            return true;
+        }
+        self.set_wave(&rollout.id, w, if running { WaveState::Running } else { WaveState::Pending });
+        false
+    }
+
+    fn set_wave(&mut self, id: &RolloutId, w: usize, state: WaveState) {
+        let now = self.now();
+        let Some(wave) = self.edit_rollout(id).and_then(|r| r.waves.get_mut(w)) else { return };
+        wave.state = state;
+        match state {
+            WaveState::Running => {
+                wave.started.get_or_insert(now);
+                wave.ended = None;
+            }
+            WaveState::Complete | WaveState::Skipped | WaveState::Failed => wave.ended = Some(now),
+            WaveState::Pending | WaveState::GatedBefore | WaveState::Soaking | WaveState::GatedAfter => {}
+        }
+        let name = wave.name.clone();
+        // Gates that nobody stands at are passed in the same instant; they are no event.
+        if !matches!(state, WaveState::GatedBefore | WaveState::GatedAfter) {
+            self.log(id, RolloutEvent::Wave { wave: name, state });
+        }
+    }
+
+    fn members(&mut self, rollout: &RolloutRecord, w: usize) -> Members {
+        let mut members = Members::default();
+        let soak = rollout.strategy.waves.get(w).map(|s| s.soak).unwrap_or_default();
+        let mut there = Vec::new();
+        for i in 0..self.frame.nodes.len() {
+            let record = self.rec(i);
+            let Some(a) = &record.assignment else { continue };
+            if a.rollout != rollout.id || usize::from(a.wave) != w {
+                continue;
+            }
+            members.total += 1;
+            if record.visit.is_some() {
+                members.in_flight += 1;
+            } else if let Some(s) = record.soak.as_ref() {
+                members.soaking += 1;
+                members.soak_until = members.soak_until.max(Some(soak.time.after(s.since)));
+            } else if a.outcome.is_none() {
+                if self.frame.stale(i).is_none() && self.needs(i, &a.target).is_empty() {
+                    there.push(i);
+                } else {
+                    members.pending.push(i);
+                }
+            }
+        }
+        for i in there {
+            self.skip(i, SkipReason::AlreadyThere);
+        }
+        members
+    }
+
+    /// Whether what hasn't begun may be left behind: nodes that somebody else holds or that are broken don't hold a
+    /// wave for ever. They are tried again when that changes. A cluster that can't be reached is never left behind.
+    fn left_behind(&mut self, rollout: &RolloutRecord, w: usize, pending: &[usize]) -> bool {
+        if pending.is_empty() {
+            return true;
+        }
+        let wave = &rollout.waves[w];
+        let since = wave.started.max(wave.last_return).unwrap_or(rollout.created);
+        let due = rollout.strategy.patience.after(since);
+        let reasons: Vec<Option<SkipReason>> =
+            pending.iter().map(|&i| self.held_by_others(i, rollout)).collect();
+        if reasons.iter().any(Option::is_none) {
+            return false;
+        }
+        if self.now() < due {
+            self.wake_at(due);
+            return false;
+        }
+        for (&i, reason) in pending.iter().zip(reasons) {
+            if let Some(reason) = reason {
+                self.skip(i, reason);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn held_by_others(&self, i: usize, rollout: &RolloutRecord) -> Option<SkipReason> {
+        let held = self.ineligible(i, rollout);
+        if held.iter().any(|r| matches!(r, Reason::ClusterUnreachable { .. })) {
+            return None;
+        }
+        match held.first()? {
+            Reason::ForeignCordon { .. } => Some(SkipReason::ForeignCordon),
+            Reason::NotReady { .. } => Some(SkipReason::NotReady),
+            _ => None,
+        }
+    }
+
+    /// Leaves a node out of its rollout.
+    pub(crate) fn skip(&mut self, i: usize, reason: SkipReason) {
+        let now = self.now();
+        let node = self.frame.nodes[i].id.clone();
+        let record = self.edit(i);
+        let Some(a) = &mut record.assignment else { return };
+        a.outcome = Some(NodeOutcome::Skipped(reason.clone()));
+        a.ended = Some(now);
+        let (rollout, target) = (a.rollout.clone(), a.target.clone());
+        record.skipped = Some(SkipNote { target, reason: reason.clone(), at: now });
+        self.log(&rollout, RolloutEvent::Skipped { node, why: skip_text(&reason).to_owned() });
+    }
+
+    fn later_waves(&mut self, id: &RolloutId, w: usize) {
+        let Some(rollout) = self.rollout(id).cloned() else { return };
+        let after = rollout.waves[w].name.clone();
+        for (later, wave) in rollout.waves.iter().enumerate().skip(w + 1) {
+            let members = self.members(&rollout, later);
+            let reason = Reason::WavePending { wave: wave.name.clone(), after: after.clone() };
+            if !members.pending.is_empty() {
+                let nodes = u32::try_from(members.pending.len()).unwrap_or(u32::MAX);
+                self.wait_many(key(id, later), reason, nodes, None);
+            }
+        }
+    }
+
+    /// Whether everybody has agreed who is asked at this gate.
+    fn gates_open(&mut self, rollout: &RolloutRecord, w: usize, point: GatePoint) -> bool {
+        let Some(spec) = rollout.strategy.waves.get(w) else { return true };
+        let gates = match point {
+            GatePoint::Before => spec.gates.before.clone(),
+            GatePoint::After => spec.gates.after.clone(),
+        };
+        let name = rollout.waves[w].name.clone();
+        let mut open = true;
+        for Gate::Approval { team, count } in gates {
+            let given = self.approvals(rollout, &name, point, &team);
+            let given = u32::try_from(given.len()).unwrap_or(u32::MAX);
+            if given < count {
+                open = false;
+                let reason = Reason::Approval { wave: name.clone(), gate: point, team, given, needed: count };
+                self.wait_many(key(&rollout.id, w), reason, 0, None);
+            }
+        }
+        open
+    }
+
+    /// Different people of a team who have approved this rollout's wave, in Git or by command. An approval of another
+    /// commit doesn't count.
+    pub(crate) fn approvals(
+        &self,
+        rollout: &RolloutRecord,
+        wave: &WaveName,
+        point: GatePoint,
+        team: &TeamName,
+    ) -> BTreeSet<String> {
+        let in_git =
+            self.input.fleet.controls.values().filter(|c| c.policy == rollout.policy).flat_map(|c| {
+                let names_it = c.rollout.as_deref() == Some(rollout.id.as_str());
+                c.approve.iter().filter(move |a| {
+                    let this_commit =
+                        a.commit.as_deref().is_some_and(|id| same_commit(id, &rollout.commit.id));
+                    a.wave == *wave && a.gate == point && a.team == *team && (names_it || this_commit)
+                })
+            });
+        let by_command = self.input.ledger.commands.values().filter(|c| match &c.what {
+            CommandKind::Approve { rollout: id, wave: w, gate, team: t } => {
+                *id == rollout.id && w == wave && *gate == point && t == team
+            }
+            CommandKind::Pause { .. }
+            | CommandKind::Resume { .. }
+            | CommandKind::Abort { .. }
+            | CommandKind::Skip { .. }
+            | CommandKind::RetryRelease { .. }
+            | CommandKind::RetryNode { .. } => false,
+        });
+        in_git.map(|a| a.by.clone()).chain(by_command.map(|c| c.by.clone())).collect()
+    }
+}
+
+/// Commit ids are the same when one is a beginning of the other of at least seven characters.
+fn same_commit(given: &str, full: &str) -> bool {
+    given.len() >= 7 && full.starts_with(given)
+}
+
+fn key(id: &RolloutId, w: usize) -> (Option<RolloutId>, u16) {
+    (Some(id.clone()), u16::try_from(w).unwrap_or(u16::MAX))
+}
+
+pub(crate) const fn skip_text(reason: &SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Preexisting => "it failed its checks before the change",
+        SkipReason::ForeignCordon => "somebody else keeps it cordoned",
+        SkipReason::NotReady => "it isn't ready",
+        SkipReason::Control => "a person said so",
+        SkipReason::Undrainable => "it couldn't be emptied",
+        SkipReason::AlreadyThere => "it runs the target already",
+        SkipReason::RolloutEnded => "the rollout ended first",
+    }
+}

@@ -1,0 +1,83 @@
+//! Sanity of the ledger, and one visit a node.
+
+use drydock_plan::*;
+use drydock_planner::{Input, check::check};
+
+use super::fixture::*;
+
+const LEDGER: &str = "I18 ledger";
+
+#[test]
+fn an_empty_plan_is_fine() {
+    World::new().is_fine();
+}
+
+#[test]
+fn a_plan_is_made_for_the_ledger_it_changes() {
+    let mut world = World::new();
+    world.parent = Some(6);
+    world.breaks(LEDGER);
+}
+
+#[test]
+fn the_ledger_after_is_the_one_before_with_the_changes() {
+    let mut world = World::new();
+    world.reserve(0);
+    let plan = Plan { parent: 7, changes: world.changes.clone(), actions: Vec::new() };
+    let commit = world.before.rollouts[&roll()].commit.clone();
+    let input = Input {
+        fleet: &world.fleet,
+        commit: &commit,
+        inventory: &world.inventory,
+        ledger: &world.before,
+        now: now(),
+    };
+    assert_eq!(check(&input, &plan, &world.after()), []);
+    let found: Vec<_> = check(&input, &plan, &world.before).iter().map(|v| v.invariant).collect();
+    assert_eq!(found, [LEDGER, LEDGER]);
+}
+
+#[test]
+fn every_release_that_is_named_is_remembered() {
+    let mut world = World::new();
+    world.before.releases.remove(&new_vector().id());
+    world.reserve(0);
+    world.breaks(LEDGER);
+    world.changes.push(LedgerChange::Remember(new_vector().id(), new_vector()));
+    world.is_fine();
+}
+
+#[test]
+fn a_visit_belongs_to_the_assignment() {
+    let mut world = World::new();
+    world.was_held(0, |_| {});
+    world.was(0, |r| r.assignment = None);
+    world.breaks("I18 one visit");
+    let mut world = World::new();
+    world.before.rollouts.insert(RolloutId::new("other"), rollout("other", RolloutKind::Forward));
+    world.was_held(0, |_| {});
+    world.was(0, |r| r.assignment.as_mut().unwrap().rollout = RolloutId::new("other"));
+    world.breaks("I18 one visit");
+}
+
+#[test]
+fn assignments_end_with_their_rollout() {
+    let mut world = World::new();
+    world.change_rollout(|r| r.state = RolloutState::Succeeded);
+    world.breaks(LEDGER);
+    (0..NODES).for_each(|n| world.change(n, |r| r.assignment = None));
+    world.is_fine();
+}
+
+#[test]
+fn two_visits_in_one_plan_are_two_reservations() {
+    let mut world = World::new();
+    world.was_held(0, |v| {
+        v.step = Step::Return;
+        v.course = Course::Out(VisitEnd::Deferred);
+    });
+    world.reserve(0);
+    world.is_fine();
+    world.budget(|b| b.max_in_flight = Some(drydock_spec::Amount::Count(0)));
+    world.breaks("I1 in flight");
+}
