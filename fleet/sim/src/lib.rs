@@ -1,1 +1,35 @@
-//! Simulated fleet.
+//! A simulated fleet: API servers and nodes in one, on a virtual clock, with seeded durations and faults as data.
+//!
+//! - [`World`]: what there is and what happens to it.
+//! - [`FaultSpec`]: what goes wrong.
+//! - [`Oracle`]: what was done to the fleet, seen from outside the planner.
+//!
+//! Pure: the same options and the same actions at the same virtual instants give the same world.
+
+mod agenda;
+mod draw;
+mod duration;
+mod fault;
+mod found;
+mod gang;
+mod ground;
+mod health;
+mod node;
+mod options;
+mod oracle;
+mod save;
+mod script;
+mod stacks;
+mod step;
+mod work;
+mod world;
+
+pub use draw::Draw;
+pub use fault::{BadNodeHow, Breaks, FaultError, FaultSpec, How, Place};
+pub use gang::Gang;
+pub use ground::{Ground, Hardware, Part};
+pub use node::NodeState;
+pub use options::{DomainSizes, Workload, WorldOptions};
+pub use oracle::{Applied, Away, FINDINGS_MAX, Oracle, OracleFinding, Tally};
+pub use save::{Meta, SavedGang, SavedNode, Snapshot, WorldDelta};
+pub use world::{LogLine, Refused, World};
