@@ -66,7 +66,7 @@ impl Pass<'_> {
                 node.obs.cordon.foreign.as_ref().map(|by| Reason::ForeignCordon { by: by.clone() })
             }
             SkipReason::NotReady => {
-                (!node.obs.ready).then(|| Reason::NotReady { since: node.obs.ready_since })
+                (!node.obs.ready).then_some(Reason::NotReady { since: node.obs.ready_since })
             }
             SkipReason::Preexisting | SkipReason::Undrainable => {
                 let until = PREEXISTING_REST.after(note.at);
@@ -95,7 +95,6 @@ impl Pass<'_> {
         policy: &PolicyName,
         spec: &PolicySpec,
         nodes: &[usize],
-        restart: Option<&RolloutRecord>,
     ) -> Option<RolloutId> {
         let targets = self.policy_targets(policy);
         if let Some(reason) = self.suppressed(policy, &targets, nodes) {
@@ -103,8 +102,7 @@ impl Pass<'_> {
             self.wait_many((None, 0), reason, count, nodes.first().map(|&i| self.frame.nodes[i].id.clone()));
             return None;
         }
-        let back = restart.is_some() || !nodes.is_empty();
-        let revert = back
+        let revert = !nodes.is_empty()
             && nodes.iter().all(|&i| {
                 let target = self.node_target(i);
                 target.is_some() && self.rec(i).last_known_good == target

@@ -13,12 +13,21 @@ impl Pass<'_> {
     /// it soonest.
     pub(crate) fn sort_units(&self, units: &mut [Unit], strategy: &PolicySpec, salt: &str) {
         units.sort_by_cached_key(|unit| {
-            let healthy =
-                !unit.nodes.iter().any(|&i| self.broken(i) || !self.frame.nodes[i].obs.faults.is_empty());
+            let healthy = !unit.nodes.iter().any(|&i| self.badly_off(i));
             let keys: Vec<i64> =
                 strategy.order.iter().map(|key| self.order_value(unit, *key, salt)).collect();
             (healthy, keys, unit.id.clone())
         });
+    }
+
+    /// Broken, faulty, or running a release that failed on its pool.
+    fn badly_off(&self, i: usize) -> bool {
+        let node = &self.frame.nodes[i];
+        let failed = || {
+            let key = node.obs.pool.as_ref().map(|p| (p.clone(), node.obs.running.id.clone()));
+            key.is_some_and(|k| self.input.ledger.quarantines.contains_key(&k))
+        };
+        self.broken(i) || !node.obs.faults.is_empty() || failed()
     }
 
     fn order_value(&self, unit: &Unit, key: OrderKey, salt: &str) -> i64 {

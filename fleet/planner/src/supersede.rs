@@ -26,7 +26,7 @@ impl Pass<'_> {
             }
             match open.first() {
                 None => {
-                    self.create_rollout(policy, spec, &nodes, None);
+                    self.create_rollout(policy, spec, &nodes);
                 }
                 Some(rollout) if open.len() == 1 && Self::is_joinable(rollout) => {
                     let id = rollout.id.clone();
@@ -87,7 +87,7 @@ impl Pass<'_> {
         nodes.sort_unstable();
         nodes.dedup();
         // Whatever is in flight needs a holder, so with nodes in flight a rollout is made in any case.
-        let new = if nodes.is_empty() { None } else { self.create_rollout(policy, spec, &nodes, Some(old)) };
+        let new = if nodes.is_empty() { None } else { self.create_rollout(policy, spec, &nodes) };
         let holder = new.filter(|id| self.rollout(id).is_some_and(|r| !r.state.is_final()));
         match &holder {
             Some(id) => {

@@ -117,7 +117,7 @@ impl Pass<'_> {
 }
 
 /// Failures that speak about what this rollout brings, not about what it replaced.
-fn own<'a>(rollout: &'a RolloutRecord, wave: usize) -> impl Iterator<Item = &'a Failure> {
+fn own(rollout: &RolloutRecord, wave: usize) -> impl Iterator<Item = &Failure> {
     rollout.failures.iter().filter(move |f| {
         usize::from(f.wave) == wave && rollout.targets.values().any(|t| t.release == f.release)
     })

@@ -1,6 +1,6 @@
 //! Only a verified node leaves a visit as upgraded or reverted, and only an untouched one as untouched.
 
-use drydock_plan::{Course, NodeOutcome, RawVerdict, Step, StepState, Target, Visit, VisitEnd};
+use drydock_plan::{ApplyItem, Course, NodeOutcome, RawVerdict, Step, StepState, Target, Visit, VisitEnd};
 use drydock_spec::{CheckClass, PoolSpec};
 
 use super::{
@@ -49,7 +49,9 @@ fn transition(view: &View<'_>, change: &Change<'_>, old: &Visit, new: &Visit, fo
         Course::Forward | Course::Out(VisitEnd::Upgraded) => (Course::Forward, &new.to),
         Course::Back | Course::Out(VisitEnd::Reverted) => (Course::Back, &new.from),
         Course::Out(VisitEnd::Deferred | VisitEnd::GivenBack | VisitEnd::Preexisting) => {
-            let touched = old.step.stage() >= Step::Verify.stage() || matches!(old.step, Step::Apply(_));
+            // One way of giving it back may become another.
+            let was_out = matches!(old.course, Course::Out(end) if is_untouched(end));
+            let touched = old.step.stage() >= Step::Apply(ApplyItem::Layout).stage() && !was_out;
             found.when(touched, VERIFIED, || {
                 format!("{id} is given back as untouched from {}", old.step.word())
             });
@@ -62,6 +64,13 @@ fn transition(view: &View<'_>, change: &Change<'_>, old: &Visit, new: &Visit, fo
     });
     if checked && old.step == Step::Verify && !old.arrived {
         answer_is_good(view, change, target, course == Course::Back, found);
+    }
+}
+
+fn is_untouched(end: VisitEnd) -> bool {
+    match end {
+        VisitEnd::Deferred | VisitEnd::GivenBack | VisitEnd::Preexisting => true,
+        VisitEnd::Upgraded | VisitEnd::Reverted => false,
     }
 }
 
