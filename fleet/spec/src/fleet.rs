@@ -62,14 +62,21 @@ impl Scope {
     /// Whether a pool of this fleet is inside, leaving `domain` aside (that is a property of nodes).
     #[must_use]
     pub fn covers_pool(&self, fleet: &Fleet, name: &PoolName, pool: &PoolSpec) -> bool {
-        let cluster = fleet.clusters.get(&pool.cluster).map(|c| &c.spec);
         let Self { region, environment, cluster: one, cluster_labels, pools, tenant, domain: _ } = self;
+        // What the pool itself says comes first: most pools are out by that, without a look at their cluster.
+        if one.as_ref().is_some_and(|c| *c != pool.cluster)
+            || tenant.as_ref().is_some_and(|t| pool.tenant.as_ref() != Some(t))
+            || !(pools.is_empty() || pools.iter().any(|g| g.matches(name.as_str())))
+        {
+            return false;
+        }
+        if region.is_none() && environment.is_none() && cluster_labels.is_empty() {
+            return true;
+        }
+        let cluster = fleet.clusters.get(&pool.cluster).map(|c| &c.spec);
         region.as_ref().is_none_or(|r| cluster.and_then(|c| c.region.as_ref()) == Some(r))
             && environment.as_ref().is_none_or(|e| cluster.and_then(|c| c.environment.as_ref()) == Some(e))
-            && one.as_ref().is_none_or(|c| *c == pool.cluster)
             && cluster_labels.iter().all(|(k, v)| cluster.and_then(|c| c.labels.get(k)) == Some(v))
-            && (pools.is_empty() || pools.iter().any(|g| g.matches(name.as_str())))
-            && tenant.as_ref().is_none_or(|t| pool.tenant.as_ref() == Some(t))
     }
 }
 
@@ -77,13 +84,19 @@ impl PoolSelector {
     /// Whether a pool of this fleet is selected.
     #[must_use]
     pub fn selects(&self, fleet: &Fleet, name: &PoolName, pool: &PoolSpec) -> bool {
-        let cluster = fleet.clusters.get(&pool.cluster).map(|c| &c.spec);
         let Self { pools, clusters, environments, cluster_labels, labels } = self;
-        (pools.is_empty() || pools.iter().any(|g| g.matches(name.as_str())))
-            && (clusters.is_empty() || clusters.contains(&pool.cluster))
-            && (environments.is_empty()
-                || cluster.and_then(|c| c.environment.as_ref()).is_some_and(|e| environments.contains(e)))
+        if !(pools.is_empty() || pools.iter().any(|g| g.matches(name.as_str())))
+            || !(clusters.is_empty() || clusters.contains(&pool.cluster))
+            || !labels.iter().all(|(k, v)| pool.labels.get(k) == Some(v))
+        {
+            return false;
+        }
+        if environments.is_empty() && cluster_labels.is_empty() {
+            return true;
+        }
+        let cluster = fleet.clusters.get(&pool.cluster).map(|c| &c.spec);
+        (environments.is_empty()
+            || cluster.and_then(|c| c.environment.as_ref()).is_some_and(|e| environments.contains(e)))
             && cluster_labels.iter().all(|(k, v)| cluster.and_then(|c| c.labels.get(k)) == Some(v))
-            && labels.iter().all(|(k, v)| pool.labels.get(k) == Some(v))
     }
 }

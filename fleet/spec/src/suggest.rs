@@ -40,7 +40,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
 }
 
 /// A hint that names the nearest word, or else the known ones when they are few enough to read.
-pub(crate) fn hint<'a>(word: &str, known: &[&'a str]) -> Option<String> {
+pub(crate) fn hint(word: &str, known: &[&str]) -> Option<String> {
     // More than this many names is a list nobody reads.
     const READABLE: usize = 12;
     match nearest(word, known.iter().copied()) {

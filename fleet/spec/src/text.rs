@@ -466,20 +466,48 @@ impl Glob {
     pub fn is_literal(&self) -> bool {
         !self.0.contains('*')
     }
+    /// What every match starts with: the text before the first `*`.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        self.0.split('*').next().unwrap_or("")
+    }
     /// Whether `text` matches as a whole. Linear in `text` for each `*`.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let first = parts.next().unwrap_or("");
+        let Some((first, middle)) = self.0.split_once('*') else { return self.0 == text };
         let Some(mut rest) = text.strip_prefix(first) else { return false };
-        let mut parts: Vec<&str> = parts.collect();
-        let Some(last) = parts.pop() else { return rest.is_empty() };
-        for part in parts {
+        let (middle, last) = middle.rsplit_once('*').unwrap_or(("", middle));
+        for part in middle.split('*') {
             match rest.find(part) {
                 Some(at) => rest = &rest[at + part.len()..],
                 None => return false,
             }
         }
         rest.ends_with(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// By trying every split.
+    fn dumb(pattern: &str, text: &str) -> bool {
+        match pattern.split_at_checked(1) {
+            None => text.is_empty(),
+            Some(("*", rest)) => (0..=text.len()).any(|at| dumb(rest, &text[at..])),
+            Some((c, rest)) => text.strip_prefix(c).is_some_and(|text| dumb(rest, text)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn globs_match_as_by_hand(pattern in "[ab*]{0,6}", text in "[ab]{0,7}") {
+            let glob = Glob::new(&pattern);
+            prop_assert_eq!(glob.matches(&text), dumb(&pattern, &text));
+            prop_assert!(!glob.matches(&text) || text.starts_with(glob.prefix()));
+        }
     }
 }

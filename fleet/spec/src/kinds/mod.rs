@@ -13,6 +13,7 @@ mod layout;
 mod policy;
 mod pool;
 mod release;
+mod wave;
 
 pub use budget::*;
 pub use calendar::*;
@@ -28,3 +29,4 @@ pub use layout::*;
 pub use policy::*;
 pub use pool::*;
 pub use release::*;
+pub use wave::*;

@@ -19,7 +19,7 @@ mod versions;
 mod waves;
 mod windows;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use crate::{
     collect::Repository,
@@ -29,7 +29,7 @@ use crate::{
     rule::RuleId,
     source::tree::{Place, Problem, Step},
     suggest,
-    text::{ClusterName, Glob, PoolName},
+    text::{ClusterName, Glob, PoolName, TenantName},
 };
 
 /// Most names compared with a wrong one in one run: a repository full of wrong names still loads in time.
@@ -42,6 +42,7 @@ pub(crate) type Pool<'r> = (&'r PoolName, &'r Named<PoolSpec>);
 pub(crate) struct Lint<'r, 'f> {
     repository: &'r Repository<'f>,
     by_cluster: BTreeMap<&'r ClusterName, Vec<Pool<'r>>>,
+    by_tenant: BTreeMap<&'r TenantName, Vec<Pool<'r>>>,
     found: Vec<(usize, Problem)>,
     suggestions: usize,
 }
@@ -69,10 +70,14 @@ pub(crate) fn check(repository: &mut Repository<'_>) {
 impl<'r, 'f> Lint<'r, 'f> {
     fn new(repository: &'r Repository<'f>) -> Self {
         let mut by_cluster: BTreeMap<_, Vec<Pool<'r>>> = BTreeMap::new();
+        let mut by_tenant: BTreeMap<_, Vec<Pool<'r>>> = BTreeMap::new();
         for pool in &repository.fleet.pools {
             by_cluster.entry(&pool.1.cluster).or_default().push(pool);
+            if let Some(tenant) = &pool.1.tenant {
+                by_tenant.entry(tenant).or_default().push(pool);
+            }
         }
-        Self { repository, by_cluster, found: Vec::new(), suggestions: 0 }
+        Self { repository, by_cluster, by_tenant, found: Vec::new(), suggestions: 0 }
     }
 
     /// What was read.
@@ -151,7 +156,10 @@ impl<'r, 'f> Lint<'r, 'f> {
     /// many scopes and many pools.
     fn covered(&self, scope: &Scope) -> Vec<Pool<'r>> {
         let fleet = self.fleet();
-        let candidates = self.candidates(&scope.pools, scope.cluster.iter());
+        let candidates = match scope.tenant.as_ref().filter(|_| scope.pools.is_empty()) {
+            Some(tenant) => self.by_tenant.get(tenant).cloned().unwrap_or_default(),
+            None => self.candidates(&scope.pools, scope.cluster.iter()),
+        };
         candidates.into_iter().filter(|(name, pool)| scope.covers_pool(fleet, name, pool)).collect()
     }
 
@@ -162,26 +170,24 @@ impl<'r, 'f> Lint<'r, 'f> {
         candidates.into_iter().filter(|(name, pool)| selector.selects(fleet, name, pool)).collect()
     }
 
-    fn candidates<'c>(
-        &self,
-        globs: &[Glob],
-        clusters: impl Iterator<Item = &'c ClusterName>,
-    ) -> Vec<Pool<'r>> {
-        let fleet = self.fleet();
-        let mut clusters = clusters.peekable();
-        if !globs.is_empty() && globs.iter().all(Glob::is_literal) {
-            let mut names: Vec<&str> = globs.iter().map(Glob::as_str).collect();
-            names.sort_unstable();
-            names.dedup();
-            names.into_iter().filter_map(|name| fleet.pools.get_key_value(name)).collect()
-        } else if clusters.peek().is_some() {
-            let mut names: Vec<&ClusterName> = clusters.collect();
-            names.sort_unstable();
-            names.dedup();
-            names.into_iter().filter_map(|name| self.by_cluster.get(name)).flatten().copied().collect()
-        } else {
-            fleet.pools.iter().collect()
+    fn candidates<'c>(&self, globs: &[Glob], clusters: impl Iterator<Item = &'c ClusterName>) -> Vec<Pool<'r>> {
+        let pools = &self.fleet().pools;
+        if !globs.is_empty() {
+            let mut found: BTreeMap<&PoolName, &Named<PoolSpec>> = BTreeMap::new();
+            for glob in globs {
+                let prefix = glob.prefix();
+                let from = pools.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+                found.extend(from.take_while(|(name, _)| name.as_str().starts_with(prefix)));
+            }
+            return found.into_iter().collect();
         }
+        let mut clusters: Vec<&ClusterName> = clusters.collect();
+        if clusters.is_empty() {
+            return pools.iter().collect();
+        }
+        clusters.sort_unstable();
+        clusters.dedup();
+        clusters.into_iter().filter_map(|name| self.by_cluster.get(name)).flatten().copied().collect()
     }
 }
 

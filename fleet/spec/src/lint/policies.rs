@@ -42,6 +42,10 @@ fn times(lint: &mut Lint<'_, '_>, document: Document<'_>, policy: &PolicySpec) {
 }
 
 fn attempts(lint: &mut Lint<'_, '_>, document: Document<'_>, policy: &PolicySpec) {
+    if policy.max_clusters == 0 {
+        let message = "in no cluster at once means never".to_owned();
+        lint.at(document, path!["maxClusters"], RuleId::OutOfRange, message, None);
+    }
     let retry = policy.retry;
     let fields = [
         ("applyAttempts", retry.apply_attempts),

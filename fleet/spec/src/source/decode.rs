@@ -6,7 +6,8 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    de::{De, Fault, FaultKind},
+    de::De,
+    fault::{Fault, FaultKind},
     scalar,
     tree::{Entry, Node, Problem, Value},
 };
@@ -61,7 +62,7 @@ fn mend(root: &mut Node<'_>, fault: &Fault) -> Mended {
     };
     let at_root = path.is_some_and(<[usize]>::is_empty);
     let span = node.span;
-    match (&mut node.value, &fault.kind) {
+    match (&mut node.value, &*fault.kind) {
         (Value::Map(entries), _) if fault.on_key => {
             let index = fault.path.last().copied().filter(|&i| i < entries.len());
             index.map(|i| entries.remove(i));
@@ -103,7 +104,7 @@ fn problem(fault: &Fault, owner: Span) -> Problem {
     let span = fault.at.unwrap_or(owner);
     let field = fault.field.as_deref().map_or_else(|| "this".to_owned(), |f| format!("`{f}`"));
     let new = |rule, message: String| Problem::new(rule, span, message);
-    match &fault.kind {
+    match &*fault.kind {
         FaultKind::Quote { text, read_as } => {
             let quoted = scalar::quoted(text);
             let hint = match &fault.field {

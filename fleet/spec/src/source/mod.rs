@@ -6,6 +6,7 @@
 mod builder;
 pub(crate) mod de;
 pub(crate) mod decode;
+mod fault;
 pub(crate) mod file;
 pub(crate) mod scalar;
 pub(crate) mod tree;
