@@ -2,6 +2,7 @@
 //!
 //! - [`World`]: what there is and what happens to it.
 //! - [`FaultSpec`]: what goes wrong.
+//! - [`Runner`]: commits, planner, ledger and world in one loop.
 //! - [`Oracle`]: what was done to the fleet, seen from outside the planner.
 //!
 //! Pure: the same options and the same actions at the same virtual instants give the same world.
@@ -17,6 +18,8 @@ mod health;
 mod node;
 mod options;
 mod oracle;
+mod publish;
+pub mod run;
 mod save;
 mod script;
 mod stacks;
@@ -31,5 +34,6 @@ pub use ground::{Ground, Hardware, Part};
 pub use node::NodeState;
 pub use options::{DomainSizes, Workload, WorldOptions};
 pub use oracle::{Applied, Away, FINDINGS_MAX, Oracle, OracleFinding, Tally};
+pub use run::{Commit, Run, RunOptions, Runner, Script, Summary};
 pub use save::{Meta, SavedGang, SavedNode, Snapshot, WorldDelta};
 pub use world::{LogLine, Refused, World};

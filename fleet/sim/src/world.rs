@@ -6,7 +6,7 @@ use std::{
 };
 
 use drydock_plan::{Action, Epoch, Generation, Inventory, NodeId};
-use drydock_spec::{ClusterName, Fleet, Period, PoolName};
+use drydock_spec::{Fleet, Period, PoolName};
 use jiff::Timestamp;
 
 use crate::{
@@ -99,14 +99,6 @@ pub enum Refused {
     },
 }
 
-/// How a cluster can be read and written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum View {
-    Fresh,
-    Lags(Period),
-    Unreachable,
-}
-
 impl World {
     /// The virtual time.
     #[must_use]
@@ -195,7 +187,7 @@ impl World {
     pub fn execute(&mut self, action: &Action) -> Result<(), Refused> {
         let id = &action.node;
         let now = self.now;
-        if self.view(id.cluster()) == View::Unreachable {
+        if self.unreachable(id.cluster()) {
             return Err(Refused::Unreachable(id.cluster().to_owned()));
         }
         let Some(node) = self.nodes.get_mut(id).filter(|node| node.present) else {
@@ -258,120 +250,6 @@ impl World {
         self.background.set(&Turn::Gang(slot), gang.next_background());
         self.unseen_gangs.insert(slot);
         self.changed_gangs.insert(slot);
-    }
-    fn view(&self, cluster: &str) -> View {
-        let within = |at: Timestamp, length: Period| at <= self.now && self.now < length.after(at);
-        let mut view = View::Fresh;
-        for fault in &self.ground.faults {
-            match fault {
-                FaultSpec::ClusterUnreachable { cluster: c, at, length }
-                    if c.as_str() == cluster && within(*at, *length) =>
-                {
-                    return View::Unreachable;
-                }
-                FaultSpec::StaleReads { cluster: c, at, length, lag }
-                    if c.as_ref().is_none_or(|c| c.as_str() == cluster) && within(*at, *length) =>
-                {
-                    view = View::Lags(*lag);
-                }
-                _ => {}
-            }
-        }
-        view
-    }
-    /// Shows readers what they may see by now.
-    pub(crate) fn publish(&mut self) {
-        let mut open: BTreeSet<ClusterName> = BTreeSet::new();
-        let names: Vec<ClusterName> = self.inventory.clusters.keys().cloned().collect();
-        for name in names {
-            let view = self.view(name.as_str());
-            let Some(cluster) = self.inventory.clusters.get_mut(&name) else { continue };
-            cluster.error = match view {
-                View::Unreachable => Some("dial tcp: i/o timeout".to_owned()),
-                View::Fresh | View::Lags(_) => None,
-            };
-            let reads = match view {
-                View::Fresh => true,
-                View::Lags(lag) => lag.after(cluster.seen_at) <= self.now,
-                View::Unreachable => false,
-            };
-            if reads {
-                cluster.seen_at = self.now;
-                open.insert(name);
-            }
-        }
-        if !self.unseen.is_empty() {
-            self.publish_nodes(&open);
-        }
-        if !self.unseen_gangs.is_empty() {
-            self.publish_gangs(&open);
-        }
-    }
-    fn publish_nodes(&mut self, open: &BTreeSet<ClusterName>) {
-        for id in std::mem::take(&mut self.unseen) {
-            if !open.contains(id.cluster()) {
-                self.unseen.insert(id);
-                continue;
-            }
-            // What readers see is written down as well.
-            self.changed.insert(id.clone());
-            let Some(node) = self.nodes.get_mut(&id) else { continue };
-            if !node.present {
-                if let Some(seen) = self.inventory.nodes.remove(&id) {
-                    node.stash = seen.labels;
-                }
-                continue;
-            }
-            let mut assign = !node.relabel.is_empty();
-            if !self.inventory.nodes.contains_key(&id) {
-                let labels = std::mem::take(&mut node.stash);
-                let seen = node.first_look(&self.ground, labels);
-                self.inventory.nodes.insert(id.clone(), seen);
-                assign = true;
-            }
-            if let Some(seen) = self.inventory.nodes.get_mut(&id) {
-                for (label, value) in node.relabel.drain(..) {
-                    match value {
-                        Some(value) => seen.labels.insert(label, value),
-                        None => seen.labels.remove(&label),
-                    };
-                }
-                node.show(&self.ground, seen);
-            }
-            if assign {
-                self.assign_one(&id);
-            }
-        }
-    }
-    /// Membership of a single node, by the one rule that there is.
-    fn assign_one(&mut self, id: &NodeId) {
-        let mut alone = Inventory::default();
-        if let Some(node) = self.inventory.nodes.remove(id) {
-            alone.nodes.insert(id.clone(), node);
-            alone.assign_pools(&self.fleet);
-            self.inventory.nodes.extend(alone.nodes);
-        }
-    }
-    fn publish_gangs(&mut self, open: &BTreeSet<ClusterName>) {
-        for slot in std::mem::take(&mut self.unseen_gangs) {
-            let Some(gang) = self.gangs.get_mut(&slot) else { continue };
-            let cluster = self.ground.pools.get(&gang.pool).map(|hardware| &hardware.cluster);
-            if cluster.is_none_or(|cluster| !open.contains(cluster)) {
-                self.unseen_gangs.insert(slot);
-                continue;
-            }
-            self.changed_gangs.insert(slot);
-            let shown = gang.show().map(|seen| (gang.id(slot), seen));
-            if gang.shown.as_ref() != shown.as_ref().map(|(id, _)| id)
-                && let Some(old) = gang.shown.take()
-            {
-                self.inventory.gangs.remove(&old);
-            }
-            if let Some((id, seen)) = shown {
-                gang.shown = Some(id.clone());
-                self.inventory.gangs.insert(id, seen);
-            }
-        }
     }
     /// Ends what a node is doing, unless that can't be broken off, and begins its intent.
     pub(crate) fn take_up(&mut self, id: &NodeId) {

@@ -135,3 +135,25 @@ impl Hand {
         self.world.inventory().nodes.get(id).unwrap()
     }
 }
+
+/// A commit of the small fleet.
+pub fn commit(at: jiff::Timestamp, release: &str) -> drydock_sim::Commit {
+    commit_of(at, std::sync::Arc::new(fleet(release)), release)
+}
+
+pub fn commit_of(at: jiff::Timestamp, fleet: std::sync::Arc<Fleet>, name: &str) -> drydock_sim::Commit {
+    let commit = drydock_plan::CommitRef {
+        id: format!("{name:0<40}"),
+        summary: format!("release {name}"),
+        author: "operator".to_owned(),
+        time: at,
+    };
+    drydock_sim::Commit { at, fleet, commit }
+}
+
+/// The small fleet runs `old`, and a commit asks for `new`.
+pub fn upgrade(options: &drydock_sim::WorldOptions, run: drydock_sim::RunOptions) -> drydock_sim::Run {
+    let world = World::from_fleet(&fleet("old"), options);
+    let script = drydock_sim::Script { commits: vec![commit(options.start, "new")], commands: Vec::new() };
+    drydock_sim::Runner::new(world, script, run).run()
+}

@@ -1,0 +1,138 @@
+//! What readers see of the fleet, and when: as it happens, in lumps, or not at all.
+
+use std::collections::BTreeSet;
+
+use drydock_plan::{Inventory, NodeId};
+use drydock_spec::{ClusterName, Period};
+use jiff::Timestamp;
+
+use crate::{FaultSpec, World};
+
+/// How a cluster can be read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    Fresh,
+    Lags(Period),
+    Unreachable,
+}
+
+impl World {
+    /// Nothing can be read from or written to the cluster.
+    pub(crate) fn unreachable(&self, cluster: &str) -> bool {
+        self.view(cluster) == View::Unreachable
+    }
+    fn view(&self, cluster: &str) -> View {
+        let within = |at: Timestamp, length: Period| at <= self.now && self.now < length.after(at);
+        let mut view = View::Fresh;
+        for fault in &self.ground.faults {
+            match fault {
+                FaultSpec::ClusterUnreachable { cluster: c, at, length }
+                    if c.as_str() == cluster && within(*at, *length) =>
+                {
+                    return View::Unreachable;
+                }
+                FaultSpec::StaleReads { cluster: c, at, length, lag }
+                    if c.as_ref().is_none_or(|c| c.as_str() == cluster) && within(*at, *length) =>
+                {
+                    view = View::Lags(*lag);
+                }
+                _ => {}
+            }
+        }
+        view
+    }
+    /// Shows readers what they may see by now.
+    pub(crate) fn publish(&mut self) {
+        let mut open: BTreeSet<ClusterName> = BTreeSet::new();
+        let names: Vec<ClusterName> = self.inventory.clusters.keys().cloned().collect();
+        for name in names {
+            let view = self.view(name.as_str());
+            let Some(cluster) = self.inventory.clusters.get_mut(&name) else { continue };
+            cluster.error = match view {
+                View::Unreachable => Some("dial tcp: i/o timeout".to_owned()),
+                View::Fresh | View::Lags(_) => None,
+            };
+            let reads = match view {
+                View::Fresh => true,
+                View::Lags(lag) => lag.after(cluster.seen_at) <= self.now,
+                View::Unreachable => false,
+            };
+            if reads {
+                cluster.seen_at = self.now;
+                open.insert(name);
+            }
+        }
+        if !self.unseen.is_empty() {
+            self.publish_nodes(&open);
+        }
+        if !self.unseen_gangs.is_empty() {
+            self.publish_gangs(&open);
+        }
+    }
+    fn publish_nodes(&mut self, open: &BTreeSet<ClusterName>) {
+        for id in std::mem::take(&mut self.unseen) {
+            if !open.contains(id.cluster()) {
+                self.unseen.insert(id);
+                continue;
+            }
+            // What readers see is written down as well.
+            self.changed.insert(id.clone());
+            let Some(node) = self.nodes.get_mut(&id) else { continue };
+            if !node.present {
+                if let Some(seen) = self.inventory.nodes.remove(&id) {
+                    node.stash = seen.labels;
+                }
+                continue;
+            }
+            let mut assign = !node.relabel.is_empty();
+            if !self.inventory.nodes.contains_key(&id) {
+                let labels = std::mem::take(&mut node.stash);
+                let seen = node.first_look(&self.ground, labels);
+                self.inventory.nodes.insert(id.clone(), seen);
+                assign = true;
+            }
+            if let Some(seen) = self.inventory.nodes.get_mut(&id) {
+                for (label, value) in node.relabel.drain(..) {
+                    match value {
+                        Some(value) => seen.labels.insert(label, value),
+                        None => seen.labels.remove(&label),
+                    };
+                }
+                node.show(&self.ground, seen);
+            }
+            if assign {
+                self.assign_one(&id);
+            }
+        }
+    }
+    /// Membership of a single node, by the one rule that there is.
+    fn assign_one(&mut self, id: &NodeId) {
+        let mut alone = Inventory::default();
+        if let Some(node) = self.inventory.nodes.remove(id) {
+            alone.nodes.insert(id.clone(), node);
+            alone.assign_pools(&self.fleet);
+            self.inventory.nodes.extend(alone.nodes);
+        }
+    }
+    fn publish_gangs(&mut self, open: &BTreeSet<ClusterName>) {
+        for slot in std::mem::take(&mut self.unseen_gangs) {
+            let Some(gang) = self.gangs.get_mut(&slot) else { continue };
+            let cluster = self.ground.pools.get(&gang.pool).map(|hardware| &hardware.cluster);
+            if cluster.is_none_or(|cluster| !open.contains(cluster)) {
+                self.unseen_gangs.insert(slot);
+                continue;
+            }
+            self.changed_gangs.insert(slot);
+            let shown = gang.show().map(|seen| (gang.id(slot), seen));
+            if gang.shown.as_ref() != shown.as_ref().map(|(id, _)| id)
+                && let Some(old) = gang.shown.take()
+            {
+                self.inventory.gangs.remove(&old);
+            }
+            if let Some((id, seen)) = shown {
+                gang.shown = Some(id.clone());
+                self.inventory.gangs.insert(id, seen);
+            }
+        }
+    }
+}
