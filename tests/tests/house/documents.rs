@@ -61,6 +61,37 @@ fn links_are_read_as_people_see_them() {
     assert_eq!(anchor(" What isn't done: yet "), "what-isnt-done-yet");
 }
 
+/// Paths of this tree that a text names in backticks: `fleet/plan/src/reason.rs`, `schemas/`.
+fn paths(markdown: &str) -> Vec<(usize, String)> {
+    const ROOMS: [&str; 7] = ["fleet/", "reconciler/", "tests/", "schemas/", "examples-repo/", ".ci/", ".github/"];
+    let mut found = Vec::new();
+    for (i, line) in markdown.lines().enumerate() {
+        let code = line.split('`').skip(1).step_by(2);
+        let named = code.filter(|c| ROOMS.iter().any(|room| c.starts_with(room)));
+        // A command or a pattern isn't a path.
+        found.extend(named.filter(|c| !c.contains([' ', '*', '…', '<'])).map(|c| (i + 1, c.to_owned())));
+    }
+    found
+}
+
+#[test]
+fn paths_in_prose_exist() {
+    let root = tree::root();
+    let mut findings = Vec::new();
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/benches/README.md"] {
+        let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
+        let missing = paths(&text).into_iter().filter(|(_, path)| !root.join(path).exists());
+        findings.extend(missing.map(|(line, path)| format!("{name}:{line}: {path} doesn't exist")));
+    }
+    assert_clean("What ARCHITECTURE.md and its neighbours point at is there.", &findings);
+}
+
+#[test]
+fn paths_are_read_from_backticks() {
+    let text = "`fleet/plan` and `plan()`, `tests/*.rs`, fleet/x\n| `schemas/` | `.ci/run STEP` |";
+    assert_eq!(paths(text), [(1, "fleet/plan".to_owned()), (2, "schemas/".to_owned())]);
+}
+
 /// Commands of the blocks marked `sh`. Blocks marked `console` show a session and aren't promises of this kind.
 fn commands(markdown: &str) -> Vec<(usize, String)> {
     let (mut found, mut block) = (Vec::new(), None);
