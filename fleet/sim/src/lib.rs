@@ -15,6 +15,7 @@ mod found;
 mod gang;
 mod ground;
 mod health;
+pub mod model;
 mod node;
 mod options;
 mod oracle;

@@ -1,6 +1,7 @@
 //! The loop of the reconciler on a virtual clock: commits and commands arrive, the planner decides, the ledger is
 //! written, the fleet is asked. For `simulate`, property tests and golden scripts.
 
+mod approve;
 mod budget;
 mod crash;
 mod events;
@@ -55,6 +56,9 @@ pub struct RunOptions {
     pub checked: bool,
     /// Lines about single nodes in the timeline, besides those about rollouts and faults.
     pub node_lines: bool,
+    /// Approvals are given so long after they are asked for; without it, only by the script. A forecast has to assume
+    /// something.
+    pub approve_after: Option<Period>,
 }
 
 impl Default for RunOptions {
@@ -65,6 +69,7 @@ impl Default for RunOptions {
             passes_max: 200_000,
             checked: true,
             node_lines: false,
+            approve_after: None,
         }
     }
 }
@@ -91,6 +96,7 @@ pub struct Runner {
     ahead: Ledger,
     options: RunOptions,
     crash: crash::Crash,
+    approvals: approve::Approvals,
     record: summary::Recorder,
     last_change: Timestamp,
 }
@@ -146,7 +152,21 @@ impl Runner {
         let crash = crash::Crash::new(&world.ground);
         let last_change = world.now();
         let ahead = ledger.clone();
-        Self { world, fleet, commit, commits, commands, ledger, ahead, options, crash, record, last_change }
+        let approvals = approve::Approvals::new(options.approve_after);
+        Self {
+            world,
+            fleet,
+            commit,
+            commits,
+            commands,
+            ledger,
+            ahead,
+            options,
+            crash,
+            approvals,
+            record,
+            last_change,
+        }
     }
     /// Runs to the end.
     #[must_use]
@@ -156,6 +176,10 @@ impl Runner {
             let planned = self.plan();
             let ended = self.carry_out(&planned);
             self.record.log(self.world.take_log());
+            for (at, command) in self.approvals.due(self.world.now(), &planned.report) {
+                let place = self.commands.partition_point(|(other, _)| *other <= at);
+                self.commands.insert(place, (at, command));
+            }
             self.record.pass(&self.world, &self.ledger, &planned.report);
             let finished = match self.next_wake(&planned, &ended) {
                 Some(wake) => {

@@ -21,6 +21,8 @@ const REPAIR_HOURS: (u64, u64) = (4, 24);
 const RETRY: Period = Period::from_mins(5);
 /// Time between checkpoints, in minutes: half an hour to an hour is usual.
 const CHECKPOINT_MINUTES: (u64, u64) = (30, 60);
+/// A zone with fewer nodes is a test bench: a job that spans it would hold all of it, and nobody queues for that.
+const GANG_ZONE_MIN: u32 = 8;
 /// Sizes of jobs, in nodes; small ones are more frequent.
 const SIZES: [u32; 8] = [2, 2, 2, 4, 4, 8, 16, 32];
 
@@ -284,6 +286,9 @@ impl World {
             let Some(hardware) = self.ground.pools.get(&pool).filter(|hardware| hardware.gangs) else {
                 continue;
             };
+            if nodes < GANG_ZONE_MIN {
+                continue;
+            }
             let tenant = hardware.tenant.clone();
             let mut room = nodes * workload.gang_percent.min(100) / 100;
             while room >= 2 {
