@@ -2,38 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::{NodeId, RolloutKind};
+use drydock_plan::{NodeId, ObservedNode, RolloutKind};
 use drydock_spec::{
     Amount, BudgetName, BudgetSpec, BudgetUnit, DomainKey, Each, Fleet, PoolName, PoolSpec, Reason,
 };
 
 use super::{
-    facts,
+    facts::{self, Domain},
     findings::Findings,
     view::{Fresh, SeenNode, View},
     window,
 };
 
-/// One count: a budget, or one value of its `each`. Domains are told apart by cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
-    budget: &'a BudgetName,
-    cluster: &'a str,
-    value: &'a str,
-}
+/// One count: a budget by its place in the list, and one value of its `each`.
+type Key<'a> = (u32, Domain<'a>);
 
 /// A node of a count that is reserved after the plan.
 struct Member<'a> {
     weight: u64,
     /// Its domain of the kind that `atLeastDomain` names.
-    domain: Option<(&'a str, &'a str)>,
+    domain: Option<Domain<'a>>,
     /// Reserved by this plan, on a way back.
     new_way_back: bool,
 }
 
 /// What is counted for one key. All sums are in the budget's unit.
 struct Tally<'a> {
+    budget: &'a BudgetName,
     spec: &'a BudgetSpec,
+    value: Domain<'a>,
     size: u64,
     away: u64,
     broken_before: u64,
@@ -46,10 +43,26 @@ struct Tally<'a> {
     takes: Option<&'a NodeId>,
 }
 
+/// A budget as it reaches one pool.
+struct PoolBudget<'a> {
+    place: u32,
+    name: &'a BudgetName,
+    spec: &'a BudgetSpec,
+    by: By<'a>,
+}
+
+/// What tells the counts of a budget apart, for nodes of one pool.
+#[derive(Clone, Copy)]
+enum By<'a> {
+    /// All nodes of the pool belong to one count; its tally, when it is open.
+    Pool(Domain<'a>, Option<usize>),
+    /// Each node belongs to the count of its domain.
+    Domain(DomainKey),
+}
+
 /// The budgets that reach one pool.
-#[derive(Default)]
 struct PoolBudgets<'a> {
-    list: Vec<(&'a BudgetName, &'a BudgetSpec)>,
+    list: Vec<PoolBudget<'a>>,
     gpus: u64,
 }
 
@@ -57,54 +70,65 @@ struct PoolBudgets<'a> {
 pub(super) struct Tallies<'a> {
     view: &'a View<'a>,
     pools: BTreeMap<&'a PoolName, PoolBudgets<'a>>,
-    tallies: BTreeMap<Key<'a>, Tally<'a>>,
+    tallies: Vec<Tally<'a>>,
+    index: BTreeMap<Key<'a>, usize>,
     fresh: BTreeMap<&'a NodeId, bool>,
-    /// Neighbours are mostly of one pool.
-    last_pool: Option<&'a PoolName>,
 }
 
 impl<'a> Tallies<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        let mut all = Self {
-            view,
-            pools: BTreeMap::new(),
-            tallies: BTreeMap::new(),
-            fresh: view.fresh.iter().map(|f| (f.id, f.is_way_back())).collect(),
-            last_pool: None,
-        };
         let fleet = view.input.fleet;
         let touched: BTreeMap<_, _> = view.fresh.iter().filter_map(|f| f.pool).collect();
-        let active: Vec<_> = fleet
-            .budgets
-            .iter()
-            .map(|(name, budget)| (name, &budget.spec))
-            .filter(|(_, b)| touched.iter().any(|(name, pool)| b.scope.covers_pool(fleet, name, pool)))
-            .filter(|(_, b)| is_active(view, b))
+        let touches = |b: &BudgetSpec| touched.iter().any(|(n, p)| b.scope.covers_pool(fleet, n, p));
+        let active: Vec<_> = (0..)
+            .zip(&fleet.budgets)
+            .map(|(place, (name, budget))| (place, name, &budget.spec))
+            .filter(|(.., b)| touches(b) && is_active(view, b))
             .collect();
+        let mut pools = BTreeMap::new();
         for (name, pool) in &fleet.pools {
-            let reaches = |(_, b): &&(_, &BudgetSpec)| b.scope.covers_pool(fleet, name, pool);
-            let list: Vec<_> = active.iter().filter(reaches).copied().collect();
+            let list: Vec<_> = active
+                .iter()
+                .filter(|(.., b)| b.scope.covers_pool(fleet, name, pool))
+                .filter_map(|&(place, budget, spec)| {
+                    Some(PoolBudget { place, name: budget, spec, by: by(fleet, spec, name, pool)? })
+                })
+                .collect();
             if !list.is_empty() {
-                all.pools.insert(name, PoolBudgets { list, gpus: u64::from(pool.gpu.count) });
+                pools.insert(name, PoolBudgets { list, gpus: u64::from(pool.gpu.count) });
             }
         }
+        let fresh = view.fresh.iter().map(|f| (f.id, f.is_way_back())).collect();
+        let mut all = Self { view, pools, tallies: Vec::new(), index: BTreeMap::new(), fresh };
         for fresh in &view.fresh {
             all.open(fresh);
+        }
+        for budget in all.pools.values_mut().flat_map(|p| &mut p.list) {
+            if let By::Pool(value, tally) = &mut budget.by {
+                *tally = all.index.get(&(budget.place, *value)).copied();
+            }
         }
         all
     }
 
     /// Opens the counts that a new reservation is judged by.
     fn open(&mut self, fresh: &'a Fresh<'a>) {
-        let (Some(seen), Some((name, pool))) = (fresh.seen, fresh.pool) else { return };
+        let (Some(seen), Some((name, _))) = (fresh.seen, fresh.pool) else { return };
         let Some(budgets) = self.pools.get(name) else { return };
-        let node = SeenNode { id: fresh.id, seen, record: Some(fresh.record) };
-        for (budget, spec) in &budgets.list {
-            if !is_restricted(spec, fresh) {
+        for budget in budgets.list.iter().filter(|b| is_restricted(b.spec, fresh)) {
+            if !has_domain(budget.spec, seen) {
                 continue;
             }
-            let Some(key) = key_of(self.view.input.fleet, budget, spec, node, name, pool) else { continue };
-            let tally = self.tallies.entry(key).or_insert_with(|| Tally::new(spec));
+            let value = match budget.by {
+                By::Pool(value, _) => Some(value),
+                By::Domain(key) => Domain::of(fresh.id, seen, key),
+            };
+            let Some(value) = value else { continue };
+            let place = *self.index.entry((budget.place, value)).or_insert_with(|| {
+                self.tallies.push(Tally::new(budget, value));
+                self.tallies.len() - 1
+            });
+            let Some(tally) = self.tallies.get_mut(place) else { continue };
             if fresh.is_way_back() {
                 let boost = fresh.rollout.map_or(0, |r| u64::from(r.strategy.rollback.budget_boost));
                 let boost = boost.max(tally.way_back.map_or(0, |(_, b)| b));
@@ -121,25 +145,21 @@ impl<'a> Tallies<'a> {
 
     /// Counts one node of the inventory.
     pub(super) fn add(&mut self, node: SeenNode<'a>) {
-        let Some(wanted) = node.seen.pool.as_ref() else { return };
-        let name = match self.last_pool {
-            Some(last) if last == wanted => last,
-            _ => match self.view.input.fleet.pools.get_key_value(wanted) {
-                Some((name, _)) => name,
-                None => return,
-            },
-        };
-        self.last_pool = Some(name);
-        let (Some(budgets), Some(pool)) = (self.pools.get(name), self.view.input.fleet.pools.get(name))
-        else {
-            return;
-        };
+        let Some(budgets) = node.seen.pool.as_ref().and_then(|name| self.pools.get(name)) else { return };
         let reserved = node.record.is_some_and(|r| r.visit.is_some());
         let broken = facts::is_broken(node.seen, node.record);
         let before = broken && !facts::is_exposed(node.record, self.view.after);
-        for (budget, spec) in &budgets.list {
-            let Some(key) = key_of(self.view.input.fleet, budget, spec, node, name, pool) else { continue };
-            let Some(tally) = self.tallies.get_mut(&key) else { continue };
+        for budget in &budgets.list {
+            let place = match budget.by {
+                By::Pool(_, tally) => tally,
+                By::Domain(key) => Domain::of(node.id, node.seen, key)
+                    .and_then(|value| self.index.get(&(budget.place, value)).copied()),
+            };
+            let Some(tally) = place.and_then(|place| self.tallies.get_mut(place)) else { continue };
+            let spec = budget.spec;
+            if !has_domain(spec, node.seen) {
+                continue;
+            }
             let weight = match spec.unit {
                 BudgetUnit::Nodes => 1,
                 // What Git says is in a node, not what it advertises just now: a node without its driver would
@@ -152,7 +172,7 @@ impl<'a> Tallies<'a> {
             if reserved {
                 tally.reserved.push(Member {
                     weight,
-                    domain: spec.at_least_domain.and_then(|key| facts::domain_of(node.id, node.seen, key)),
+                    domain: spec.at_least_domain.and_then(|key| Domain::of(node.id, node.seen, key)),
                     new_way_back: self.fresh.get(node.id).copied().unwrap_or(false),
                 });
             }
@@ -160,17 +180,19 @@ impl<'a> Tallies<'a> {
     }
 
     pub(super) fn judge(&self, found: &mut Findings) {
-        for (key, tally) in &self.tallies {
-            tally.judge_floor(key, found);
-            tally.judge_in_flight(key, found);
+        for tally in &self.tallies {
+            tally.judge_floor(found);
+            tally.judge_in_flight(found);
         }
     }
 }
 
 impl<'a> Tally<'a> {
-    fn new(spec: &'a BudgetSpec) -> Self {
+    fn new(budget: &PoolBudget<'a>, value: Domain<'a>) -> Self {
         Self {
-            spec,
+            budget: budget.name,
+            spec: budget.spec,
+            value,
             size: 0,
             away: 0,
             broken_before: 0,
@@ -181,7 +203,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn judge_floor(&self, key: &Key<'_>, found: &mut Findings) {
+    fn judge_floor(&self, found: &mut Findings) {
         let (Some(minimum), Some(node)) = (self.spec.min_available, self.takes) else { return };
         let floor = round_up(minimum, self.size);
         let allowance = round_down(self.spec.broken_allowance.0, self.size);
@@ -189,20 +211,20 @@ impl<'a> Tally<'a> {
         let available = (self.size - self.away) + borne;
         found.when(available < floor, "I1 floor", || {
             format!(
-                "{node} is reserved and {key} keeps {available} of {} (allowance {borne} in it), floor {floor}",
+                "{node} is reserved and {self} keeps {available} of {} (allowance {borne} in it), floor {floor}",
                 self.size
             )
         });
     }
 
     /// Forward movement is judged without what goes back in the same plan: it may have come first.
-    fn judge_in_flight(&self, key: &Key<'_>, found: &mut Findings) {
+    fn judge_in_flight(&self, found: &mut Findings) {
         let Some(maximum) = self.spec.max_in_flight else { return };
         let mut judge = |node: &NodeId, members: &[&Member<'_>], boost: u64, invariant: &'static str| {
             let used: u64 = members.iter().map(|m| m.weight).sum();
             found.when(!self.fits(maximum, members, boost), invariant, || {
                 let limit = round_down(maximum, self.size);
-                format!("{node} is reserved and {key} has {used} in flight of {limit} (boost {boost})")
+                format!("{node} is reserved and {self} has {used} in flight of {limit} (boost {boost})")
             });
         };
         if let Some(node) = self.forward {
@@ -236,45 +258,36 @@ impl<'a> Tally<'a> {
     }
 }
 
-impl std::fmt::Display for Key<'_> {
+impl std::fmt::Display for Tally<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "budget {}", self.budget)?;
-        match (self.cluster, self.value) {
-            ("", "") => Ok(()),
-            ("", value) => write!(f, " [{value}]"),
-            (cluster, value) => write!(f, " [{cluster}/{value}]"),
+        match self.value.value {
+            "" => Ok(()),
+            _ => write!(f, " [{}]", self.value),
         }
     }
 }
 
-/// The count a node belongs to; `None` when it is outside. A node without a value for `each` has nothing to be
-/// counted under.
-fn key_of<'a>(
-    fleet: &'a Fleet,
-    budget: &'a BudgetName,
-    spec: &BudgetSpec,
-    node: SeenNode<'a>,
-    name: &'a PoolName,
-    pool: &'a PoolSpec,
-) -> Option<Key<'a>> {
-    let domain = |key: DomainKey| facts::domain_of(node.id, node.seen, key);
-    if let Some(wanted) = &spec.scope.domain
-        && domain(wanted.key).is_none_or(|(_, value)| *value != *wanted.value)
-    {
-        return None;
-    }
-    let (cluster, value) = match spec.each {
-        None => ("", ""),
-        Some(Each::Region) => ("", fleet.clusters.get(&pool.cluster)?.spec.region.as_deref()?),
-        Some(Each::Cluster) => ("", pool.cluster.as_str()),
-        Some(Each::Pool) => ("", name.as_str()),
-        Some(Each::Tenant) => ("", pool.tenant.as_ref()?.as_str()),
-        Some(Each::NvlinkDomain) => domain(DomainKey::NvlinkDomain)?,
-        Some(Each::ScalableUnit) => domain(DomainKey::ScalableUnit)?,
-        Some(Each::Rack) => domain(DomainKey::Rack)?,
-        Some(Each::Rail) => domain(DomainKey::Rail)?,
-    };
-    Some(Key { budget, cluster, value })
+/// How nodes of a pool are counted; `None` when the pool has nothing to be counted under. Of the nodes, those without
+/// the domain aren't counted either.
+fn by<'a>(fleet: &'a Fleet, spec: &BudgetSpec, name: &'a PoolName, pool: &'a PoolSpec) -> Option<By<'a>> {
+    let one = |value: &'a str| By::Pool(Domain::new("", value), None);
+    Some(match spec.each {
+        None => one(""),
+        Some(Each::Region) => one(fleet.clusters.get(&pool.cluster)?.spec.region.as_deref()?),
+        Some(Each::Cluster) => one(pool.cluster.as_str()),
+        Some(Each::Pool) => one(name.as_str()),
+        Some(Each::Tenant) => one(pool.tenant.as_ref()?.as_str()),
+        Some(Each::NvlinkDomain) => By::Domain(DomainKey::NvlinkDomain),
+        Some(Each::ScalableUnit) => By::Domain(DomainKey::ScalableUnit),
+        Some(Each::Rack) => By::Domain(DomainKey::Rack),
+        Some(Each::Rail) => By::Domain(DomainKey::Rail),
+    })
+}
+
+/// Inside the budget's scope as far as that is a property of nodes.
+fn has_domain(spec: &BudgetSpec, seen: &ObservedNode) -> bool {
+    spec.scope.domain.as_ref().is_none_or(|d| seen.domain(d.key).is_some_and(|v| **v == *d.value))
 }
 
 /// In doubt about a window the budget restricts.

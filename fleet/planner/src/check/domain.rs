@@ -6,12 +6,12 @@ use drydock_plan::{NodeId, NodeRecord, ObservedNode, RolloutId, RolloutRecord};
 use drydock_spec::{Amount, DomainKey, Spread};
 
 use super::{
-    facts,
+    facts::{self, Domain},
     findings::Findings,
     view::{SeenNode, View},
 };
 
-type DomainOf<'a> = (DomainKey, &'a str, &'a str);
+type DomainOf<'a> = (DomainKey, Domain<'a>);
 
 /// What is counted for one domain.
 #[derive(Default)]
@@ -36,8 +36,7 @@ impl<'a> Tallies<'a> {
         let mut domains: BTreeMap<DomainOf<'a>, Tally<'a>> = BTreeMap::new();
         for fresh in &view.fresh {
             let (Some(seen), Some(rollout)) = (fresh.seen, fresh.rollout) else { continue };
-            let of =
-                |key| facts::domain_of(fresh.id, seen, key).map(|(cluster, value)| (key, cluster, value));
+            let of = |key| Domain::of(fresh.id, seen, key).map(|domain| (key, domain));
             for spread in &rollout.strategy.spread {
                 let Some(domain) = of(spread.key) else { continue };
                 let tally = domains.entry(domain).or_default();
@@ -52,7 +51,7 @@ impl<'a> Tallies<'a> {
                 domains.entry(domain).or_default().atomic.insert(&rollout.id, (fresh.id, rollout));
             }
         }
-        let mut keys: Vec<DomainKey> = domains.keys().map(|(key, ..)| *key).collect();
+        let mut keys: Vec<DomainKey> = domains.keys().map(|(key, _)| *key).collect();
         keys.dedup();
         Self { domains, keys }
     }
@@ -62,8 +61,8 @@ impl<'a> Tallies<'a> {
             return;
         }
         for &key in &self.keys {
-            let Some((cluster, value)) = facts::domain_of(node.id, node.seen, key) else { continue };
-            let Some(tally) = self.domains.get_mut(&(key, cluster, value)) else { continue };
+            let Some(domain) = Domain::of(node.id, node.seen, key) else { continue };
+            let Some(tally) = self.domains.get_mut(&(key, domain)) else { continue };
             tally.size += 1;
             tally.reserved += u64::from(node.record.is_some_and(|r| r.visit.is_some()));
             if !tally.atomic.is_empty() {
@@ -73,8 +72,8 @@ impl<'a> Tallies<'a> {
     }
 
     pub(super) fn judge(&self, view: &View<'_>, found: &mut Findings) {
-        for ((key, cluster, value), tally) in &self.domains {
-            let name = || format!("{} {cluster}/{value}", key.as_str());
+        for ((key, domain), tally) in &self.domains {
+            let name = || format!("{} {domain}", key.as_str());
             if let Some((node, spread)) = tally.spread {
                 let limit = limit_of(spread, tally.size);
                 found.when(tally.reserved > limit, "I5 spread", || {

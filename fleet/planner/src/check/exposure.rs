@@ -6,7 +6,7 @@ use drydock_plan::{Course, NodeId, RolloutRecord, UnitId, WaveRecord, WaveState}
 use drydock_spec::Gangs;
 
 use super::{
-    facts,
+    facts::Domain,
     findings::Findings,
     view::{Fresh, SeenNode, View},
 };
@@ -22,7 +22,7 @@ struct Batch<'a> {
     entering: BTreeSet<&'a UnitId>,
     counted: u32,
     /// Units that entered the open batch and are back already, as far as they can still be told apart.
-    back: BTreeSet<(&'a str, &'a str)>,
+    back: BTreeSet<Domain<'a>>,
     /// A node of an earlier batch that is still being changed.
     unsettled: Option<&'a NodeId>,
 }
@@ -124,12 +124,12 @@ fn counted(view: &View<'_>, rollout: &RolloutRecord, index: u16, wave: &WaveReco
 
 /// Which unit a node that is back belonged to. Its visit is gone: of an atomic unit the domain tells, a gang may have
 /// been any set of nodes, so all of them count as one at least.
-fn unit_when_back<'a>(rollout: &RolloutRecord, node: SeenNode<'a>) -> (&'a str, &'a str) {
+fn unit_when_back<'a>(rollout: &RolloutRecord, node: SeenNode<'a>) -> Domain<'a> {
     if rollout.strategy.drain.gangs == Gangs::Together {
-        return ("", "");
+        return Domain::new("", "");
     }
-    let domain = rollout.strategy.atomic.iter().find_map(|key| facts::domain_of(node.id, node.seen, *key));
-    domain.unwrap_or((node.id.as_str(), ""))
+    let domain = rollout.strategy.atomic.iter().find_map(|key| Domain::of(node.id, node.seen, *key));
+    domain.unwrap_or_else(|| Domain::new("", node.id.as_str()))
 }
 
 /// The wave is the one that runs, those before it are over, and the batch is the open one.

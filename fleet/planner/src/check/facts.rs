@@ -1,7 +1,5 @@
 //! Small facts that several checks share.
 
-use std::sync::Arc;
-
 use drydock_plan::{Ledger, NodeId, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
 use drydock_spec::{
     ComponentClass, ComponentName, ComponentSpec, Delivery, DomainKey, DriverSource, Fleet, PoolSpec,
@@ -21,13 +19,34 @@ pub(super) fn is_exposed(record: Option<&NodeRecord>, ledger: &Ledger) -> bool {
         })
 }
 
-/// The domain of a node, told apart by cluster: two clusters may both have a rack `r1`.
-pub(super) fn domain_of<'a>(
-    id: &'a NodeId,
-    seen: &'a ObservedNode,
-    key: DomainKey,
-) -> Option<(&'a str, &'a str)> {
-    seen.domain(key).map(|value: &Arc<str>| (id.cluster(), &**value))
+/// The domain of a node, told apart by cluster: two clusters may both have a rack `r1`. It is looked up once per node
+/// and budget, and names of domains differ only at their ends, so a digest in front saves most comparisons of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Domain<'a> {
+    digest: u64,
+    pub(super) cluster: &'a str,
+    pub(super) value: &'a str,
+}
+
+impl<'a> Domain<'a> {
+    pub(super) fn new(cluster: &'a str, value: &'a str) -> Self {
+        // FNV-1a; any mixing does, since equal digests are told apart by the texts.
+        let mix = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let digest = cluster.bytes().chain([0]).chain(value.bytes()).fold(0xcbf2_9ce4_8422_2325, mix);
+        Self { digest, cluster, value }
+    }
+    pub(super) fn of(id: &'a NodeId, seen: &'a ObservedNode, key: DomainKey) -> Option<Self> {
+        seen.domain(key).map(|value| Self::new(id.cluster(), value))
+    }
+}
+
+impl std::fmt::Display for Domain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.cluster {
+            "" => f.write_str(self.value),
+            cluster => write!(f, "{cluster}/{}", self.value),
+        }
+    }
 }
 
 /// Only rollbacks that drydock makes by itself; a commit that goes back is a person's decision.
