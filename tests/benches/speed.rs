@@ -1,0 +1,71 @@
+//! How fast the core is, at the sizes it is designed for. `README.md` beside this file has the table.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod input;
+
+use std::{hint::black_box, time::Duration};
+
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
+use drydock_plan::Inventory;
+use drydock_planner::{check::check, plan};
+use drydock_sim::{RunOptions, Runner};
+use drydock_spec::load;
+
+use input::Moment;
+
+/// Whole runs and XL passes take from tenths of a second to seconds; ten of them tell enough.
+fn slow(group: &mut BenchmarkGroup<'_, WallTime>) {
+    group.sample_size(10).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(10));
+}
+
+fn documents(c: &mut Criterion) {
+    let mut group = c.benchmark_group("load");
+    slow(&mut group);
+    let files = input::documents(10_000);
+    let loaded = load(&files);
+    assert!(loaded.fleet.is_some(), "{:?}", loaded.diagnostics.iter().find(|d| d.is_error()));
+    assert!(loaded.documents >= 10_000);
+    group.bench_function("10000-documents", |b| b.iter(|| load(black_box(&files))));
+    group.finish();
+}
+
+fn passes(c: &mut Criterion) {
+    let mut group = c.benchmark_group("pass");
+    slow(&mut group);
+    for (size, copies) in [("L", 1), ("XL", 10)] {
+        let still = Moment::still(copies);
+        group.bench_function(format!("{size}-nothing-to-do"), |b| b.iter(|| plan(black_box(&still.input()))));
+        let busy = Moment::under_way(copies);
+        group.bench_function(format!("{size}-under-way"), |b| b.iter(|| plan(black_box(&busy.input()))));
+        let (planned, after) = busy.planned();
+        group.bench_function(format!("{size}-check"), |b| {
+            b.iter(|| check(black_box(&busy.input()), black_box(&planned.plan), black_box(&after)));
+        });
+        group.bench_function(format!("{size}-assign-pools"), |b| {
+            b.iter_batched_ref(
+                || busy.inventory().clone(),
+                |inventory: &mut Inventory| inventory.assign_pools(busy.fleet()),
+                criterion::BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn simulation(c: &mut Criterion) {
+    let mut group = c.benchmark_group("simulate");
+    slow(&mut group);
+    group.bench_function("L-whole-rollout", |b| {
+        b.iter_batched(
+            || input::whole(1),
+            |(world, script)| {
+                Runner::new(world, script, RunOptions { checked: false, ..RunOptions::default() }).run()
+            },
+            criterion::BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, documents, passes, simulation);
+criterion_main!(benches);
