@@ -6,7 +6,6 @@ use drydock_gpu::{
     compat::{self, FabricManager, Incompatibility, KernelModule, MigUse, Severity, Surroundings},
     driver::DriverVersion,
     mig::MigLayout,
-    model,
 };
 
 use super::Lint;
@@ -27,7 +26,7 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
         let Some(release) = fleet.releases.get(&pool.release) else { continue };
         let Some((driver, version)) = of_class(fleet, release, ComponentClass::GpuDriver) else { continue };
         owner(lint, name.as_str(), pool, driver);
-        for (rule, component, message) in findings(fleet, pool, release, version, driver) {
+        for (rule, component, message) in findings(lint, pool, release, version, driver) {
             // Many pools carry the same release on the same hardware: one of them is enough.
             if said.insert((pool.release.clone(), rule, message.clone())) {
                 let message = format!("{message} (pool `{name}`)");
@@ -64,14 +63,15 @@ fn owner(lint: &mut Lint<'_, '_>, name: &str, pool: &PoolSpec, driver: &Componen
 }
 
 fn findings<'r>(
-    fleet: &'r Fleet,
+    lint: &Lint<'r, '_>,
     pool: &PoolSpec,
     release: &'r ReleaseSpec,
     version: &ComponentVersion,
     driver: &'r ComponentName,
 ) -> Vec<(RuleId, &'r ComponentName, String)> {
+    let fleet = lint.fleet();
     let parsed = version.version.as_str().parse::<DriverVersion>();
-    let (Some(model), Ok(wanted)) = (model::lookup(&pool.gpu.model), parsed) else { return Vec::new() };
+    let (Some(model), Ok(wanted)) = (lint.model(&pool.gpu.model), parsed) else { return Vec::new() };
     let fabric = of_class(fleet, release, ComponentClass::FabricManager);
     let fabric_version = fabric.and_then(|(_, v)| v.version.as_str().parse::<DriverVersion>().ok());
     let layout = pool.layout.as_ref().and_then(|l| fleet.layouts.get(l));

@@ -20,7 +20,7 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
     // What a layout is used on: model and GPUs of a node, with the first pool as the example.
     let mut uses: BTreeMap<&str, BTreeMap<(&str, u32), &PoolName>> = BTreeMap::new();
     for (name, pool) in &fleet.pools {
-        if let (Some(layout), Some(model)) = (&pool.layout, model::lookup(&pool.gpu.model)) {
+        if let (Some(layout), Some(model)) = (&pool.layout, lint.model(&pool.gpu.model)) {
             uses.entry(layout.as_str()).or_default().entry((model.name, pool.gpu.count)).or_insert(name);
         }
     }

@@ -21,6 +21,8 @@ mod windows;
 
 use std::{collections::BTreeMap, ops::Bound};
 
+use drydock_gpu::model::{self, GpuModel};
+
 use crate::{
     collect::Repository,
     document::Kind,
@@ -43,6 +45,7 @@ pub(crate) struct Lint<'r, 'f> {
     repository: &'r Repository<'f>,
     by_cluster: BTreeMap<&'r ClusterName, Vec<Pool<'r>>>,
     by_tenant: BTreeMap<&'r TenantName, Vec<Pool<'r>>>,
+    models: BTreeMap<&'r str, Option<&'static GpuModel>>,
     found: Vec<(usize, Problem)>,
     suggestions: usize,
 }
@@ -71,18 +74,27 @@ impl<'r, 'f> Lint<'r, 'f> {
     fn new(repository: &'r Repository<'f>) -> Self {
         let mut by_cluster: BTreeMap<_, Vec<Pool<'r>>> = BTreeMap::new();
         let mut by_tenant: BTreeMap<_, Vec<Pool<'r>>> = BTreeMap::new();
+        let mut models: BTreeMap<&str, Option<&'static GpuModel>> = BTreeMap::new();
         for pool in &repository.fleet.pools {
+            let model = pool.1.gpu.model.as_str();
+            models.entry(model).or_insert_with(|| model::lookup(model));
             by_cluster.entry(&pool.1.cluster).or_default().push(pool);
             if let Some(tenant) = &pool.1.tenant {
                 by_tenant.entry(tenant).or_default().push(pool);
             }
         }
-        Self { repository, by_cluster, by_tenant, found: Vec::new(), suggestions: 0 }
+        Self { repository, by_cluster, by_tenant, models, found: Vec::new(), suggestions: 0 }
     }
 
     /// What was read.
     fn fleet(&self) -> &'r Fleet {
         &self.repository.fleet
+    }
+
+    /// The catalogue's row for the model of a pool. Thousands of pools name a handful of models, and a look into the
+    /// catalogue compares every alias.
+    fn model(&self, name: &str) -> Option<&'static GpuModel> {
+        self.models.get(name).copied().flatten()
     }
 
     /// True when everything was read, so that what isn't there is really missing.
@@ -170,7 +182,11 @@ impl<'r, 'f> Lint<'r, 'f> {
         candidates.into_iter().filter(|(name, pool)| selector.selects(fleet, name, pool)).collect()
     }
 
-    fn candidates<'c>(&self, globs: &[Glob], clusters: impl Iterator<Item = &'c ClusterName>) -> Vec<Pool<'r>> {
+    fn candidates<'c>(
+        &self,
+        globs: &[Glob],
+        clusters: impl Iterator<Item = &'c ClusterName>,
+    ) -> Vec<Pool<'r>> {
         let pools = &self.fleet().pools;
         if !globs.is_empty() {
             let mut found: BTreeMap<&PoolName, &Named<PoolSpec>> = BTreeMap::new();

@@ -17,7 +17,7 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             let message = "an empty selector would take every node of the cluster".to_owned();
             lint.at(document, path!["nodeSelector"], RuleId::EmptySelector, message, None);
         }
-        if model::lookup(&pool.gpu.model).is_none() {
+        if lint.model(&pool.gpu.model).is_none() {
             let hint = model::nearest(&pool.gpu.model).map(|near| format!("did you mean `{near}`?"));
             let hint = hint.or_else(|| {
                 let known: Vec<&str> = model::ALL.iter().map(|m| m.name).collect();
