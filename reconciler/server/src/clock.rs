@@ -8,6 +8,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+/// The wall clock, for what concerns people and the repository. The fleet's own time never comes from it.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place where the server reads the wall clock")]
+pub fn wall() -> Timestamp {
+    Timestamp::now()
+}
+
 /// How fast the fleet's clock runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Speed {

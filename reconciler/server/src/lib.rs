@@ -6,15 +6,19 @@
 //! - [`engine`]: passes, on the fleet's own clock ([`clock`]).
 //! - [`view`]: the published state and what screens show of it.
 //! - [`http`], [`metrics`]: what is served of it.
+//! - [`embedded`]: all of it in one process, with a simulated fleet.
 
 pub mod clock;
 pub mod desired;
+pub mod embedded;
 pub mod engine;
 pub mod files;
 pub mod http;
 pub mod lock;
 pub mod metrics;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod token;
 pub mod view;
 pub mod world;

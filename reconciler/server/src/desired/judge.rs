@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use drydock_plan::CommitRef;
 use drydock_source::{Finding, Snapshot, WORKTREE};
-use drydock_spec::{Diagnostic, Fleet, PoolName, SourceFile};
+use drydock_spec::diff::renamed_pools;
+use drydock_spec::removal::{Removed, effective_budget};
+use drydock_spec::{Diagnostic, Fleet, PoolName, RemovalRefused, SourceFile, accept, removals};
 
-use super::problem::{FINDINGS_SHOWN, Removed, SourceProblem};
+use super::problem::{FINDINGS_SHOWN, SourceProblem};
 
 /// A commit that may come into force.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +46,10 @@ pub(crate) fn judge(snapshot: &Snapshot, present: Present<'_>) -> Result<Good, S
         first,
     })?;
     if let Some(now) = present.fleet {
-        removal(now, &fleet, present.nodes, &commit.id).map_or(Ok(()), Err)?;
+        removal(now, &fleet, present.nodes).map_err(|refused| SourceProblem::MassRemoval {
+            commit: commit.id.clone(),
+            refused,
+        })?;
     }
     Ok(Good { fleet, commit, warnings })
 }
@@ -96,36 +101,20 @@ fn lost_documents(findings: &[Finding], in_force: &[String]) -> Vec<String> {
     lost.take(FINDINGS_SHOWN).map(ToString::to_string).collect()
 }
 
-/// Whether `next` takes out more of `now` than `next` itself allows: whoever means it says so in the same commit.
-fn removal(
-    now: &Fleet,
-    next: &Fleet,
-    nodes: &BTreeMap<PoolName, u32>,
-    commit: &str,
-) -> Option<SourceProblem> {
-    let gone: Vec<PoolName> =
-        now.pools.keys().filter(|name| !next.pools.contains_key(*name)).cloned().collect();
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let held = |pools: &mut dyn Iterator<Item = &PoolName>| -> u32 {
-        pools.filter_map(|pool| nodes.get(pool)).fold(0, |sum, n| sum.saturating_add(*n))
-    };
-    let budget = next.spec.removal_budget;
-    let problem = |of, removed: u32, total: u32| {
-        // A percentage of few things rounds to none of them. One pool may go at a time all the same unless the
-        // budget is written as zero: otherwise a fleet of nine pools could never lose one.
-        let allowed = match of {
-            Removed::Pools if !budget.is_zero() => budget.floor_of(total).max(1),
-            Removed::Pools | Removed::Nodes => budget.floor_of(total),
-        };
-        (removed > allowed).then(|| SourceProblem::MassRemoval {
-            commit: commit.to_owned(),
-            of,
-            removed,
-            total,
-            allowed,
-            pools: gone.clone(),
-        })
-    };
-    problem(Removed::Pools, count(gone.len()), count(now.pools.len()))
-        .or_else(|| problem(Removed::Nodes, held(&mut gone.iter()), held(&mut now.pools.keys())))
+/// Whether `next` takes out more of `now` than it may: as the documents say, and as was observed. The documents know
+/// only the least number of nodes of a pool, and often not even that.
+fn removal(now: &Fleet, next: &Fleet, nodes: &BTreeMap<PoolName, u32>) -> Result<(), RemovalRefused> {
+    accept(now, next)?;
+    let renamed = renamed_pools(now, next);
+    let stays = |name: &PoolName| next.pools.contains_key(renamed.get(name).unwrap_or(name));
+    let held = |pool: &PoolName| nodes.get(pool).copied().unwrap_or(0);
+    let before = now.pools.keys().map(held).fold(0, u32::saturating_add);
+    let removed = now.pools.keys().filter(|name| !stays(name)).map(held).fold(0, u32::saturating_add);
+    let budget = effective_budget(now, next, before);
+    let allowed = budget.floor_of(before);
+    if removed > allowed {
+        let what = Removed::Nodes;
+        return Err(RemovalRefused { what, removed, before, allowed, budget, removals: removals(now, next) });
+    }
+    Ok(())
 }

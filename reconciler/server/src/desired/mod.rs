@@ -15,7 +15,7 @@ use drydock_spec::{Diagnostic, Fleet, PoolName, SourceFile};
 use jiff::Timestamp;
 use serde::Serialize;
 
-pub use problem::{FINDINGS_SHOWN, Removed, SourceProblem};
+pub use problem::{FINDINGS_SHOWN, SourceProblem};
 
 use crate::store::KeptSource;
 use judge::{Present, judge};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use drydock_source::ErrorKind;
-use drydock_spec::{Diagnostic, PoolName};
+use drydock_spec::{Diagnostic, RemovalRefused};
 use serde::{Deserialize, Serialize};
 
 /// Findings kept of an invalid commit; the rest is counted.
@@ -56,27 +56,9 @@ pub enum SourceProblem {
     MassRemoval {
         /// Its full id.
         commit: String,
-        /// What is counted.
-        of: Removed,
-        /// How many it removes.
-        removed: u32,
-        /// How many there are.
-        total: u32,
-        /// How many may go at once.
-        allowed: u32,
-        /// Pools it removes.
-        pools: Vec<PoolName>,
+        /// Of what, how many, and how many may.
+        refused: RemovalRefused,
     },
-}
-
-/// What a removal is counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Removed {
-    /// Pools.
-    Pools,
-    /// Nodes that the removed pools hold.
-    Nodes,
 }
 
 impl SourceProblem {
@@ -133,13 +115,7 @@ impl fmt::Display for SourceProblem {
             Self::Incomplete { commit, findings } => {
                 write!(f, "{commit} is incomplete: {}", findings.join("; "))
             }
-            Self::MassRemoval { commit, of, removed, total, allowed, .. } => {
-                let of = match of {
-                    Removed::Pools => "pools",
-                    Removed::Nodes => "nodes",
-                };
-                write!(f, "{commit} removes {removed} of {total} {of}; {allowed} may go at once")
-            }
+            Self::MassRemoval { commit, refused } => write!(f, "{commit}: {refused}"),
         }
     }
 }

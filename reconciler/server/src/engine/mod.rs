@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drydock_source::SourceState;
-use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -21,7 +20,7 @@ pub use self::stats::Stats;
 pub(crate) use self::events::events;
 
 use self::core::{Core, Until};
-use crate::clock::{FleetClock, Pace, Speed};
+use crate::clock::{FleetClock, Pace, Speed, wall};
 use crate::desired::Desired;
 use crate::store::Store;
 use crate::view::{ClockView, Snapshot};
@@ -175,8 +174,7 @@ impl<W: World> Engine<W> {
             (self, more) = self
                 .on_a_thread(move |core| {
                     if let Some(state) = state {
-                        // The rim is where the wall clock is read.
-                        core.take_in(&state, Timestamp::now());
+                        core.take_in(&state, wall());
                     }
                     core.work(until, PASSES_AT_ONCE)
                 })
@@ -272,7 +270,7 @@ impl<W: World> Engine<W> {
 fn snapshot<W: World>(core: &Core<W>, number: u64, speed: Option<f64>) -> Snapshot {
     Snapshot {
         number,
-        clock: ClockView { at: core.now(), wall: Timestamp::now(), speed },
+        clock: ClockView { at: core.now(), wall: wall(), speed },
         source: core.source().clone(),
         facts: core.facts().map(Arc::new),
         trouble: core.trouble().map(ToOwned::to_owned),

@@ -7,18 +7,18 @@ use axum::extract::{Path, Query, State, rejection::PathRejection, rejection::Que
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use drydock_plan::{NodeId, PlanReport, RolloutId};
-use drydock_planner::{Explanation, why};
 use drydock_spec::Diagnostic;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Api, ApiError};
+use crate::clock::wall;
 use crate::desired::SourceView;
 use crate::metrics;
 use crate::store::Event;
 use crate::view::{
     ClockView, ClusterView, Facts, FleetView, NodeDetail, NodeRow, PoolView, RolloutDetail, RolloutRow,
-    Snapshot,
+    Snapshot, WhyView,
 };
 
 /// Rows of a page unless asked otherwise.
@@ -67,8 +67,8 @@ pub struct NodeAnswer {
     /// The node.
     #[serde(flatten)]
     pub node: NodeDetail,
-    /// Why it isn't moving, or what it is doing.
-    pub why: Explanation,
+    /// Why it isn't moving, or what it is doing; absent when the node isn't there.
+    pub why: Option<WhyView>,
 }
 
 /// `GET /api/v1/plan-report`.
@@ -139,7 +139,7 @@ pub(super) async fn readyz(State(api): State<Api>) -> Result<&'static str, ApiEr
 
 pub(super) async fn metrics(State(api): State<Api>) -> Result<Response, ApiError> {
     let snapshot = api.snapshot();
-    let text = metrics::render(&snapshot, api.stats(), Timestamp::now())
+    let text = metrics::render(&snapshot, api.stats(), wall())
         .map_err(|error| ApiError::unavailable(error.to_string(), "report this"))?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
@@ -211,7 +211,7 @@ pub(super) async fn node(
         let hint = format!("`GET /api/v1/nodes?cluster={cluster}` lists the nodes of a cluster");
         return Err(ApiError::not_found(format!("there is no node {id}"), hint));
     };
-    Ok(Json(NodeAnswer { at: facts.now, node, why: why(&facts.input(), &id) }))
+    Ok(Json(NodeAnswer { at: facts.now, node, why: facts.why(&id) }))
 }
 
 pub(super) async fn rollouts(State(api): State<Api>) -> Result<Json<List<RolloutRow>>, ApiError> {

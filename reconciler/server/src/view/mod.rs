@@ -6,6 +6,7 @@ mod overview;
 mod rollout;
 #[cfg(test)]
 mod tests;
+mod why;
 mod words;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use serde::Serialize;
 pub use node::{NodeDetail, NodeRow, STEP_WORDS, step_word};
 pub use overview::{ClusterView, Counts, FleetView, Overview, PoolView};
 pub use rollout::{RolloutDetail, RolloutRow, WaveRow};
+pub use why::WhyView;
 pub use words::{Freshness, Health, STALE_AFTER, Sync};
 
 use crate::desired::SourceView;
