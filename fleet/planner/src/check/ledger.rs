@@ -66,9 +66,8 @@ fn references(view: &View<'_>, found: &mut Findings) {
         if let Some(assignment) = &record.assignment {
             named.push(("assignment.target", &assignment.target));
         }
-        if let Some(good) = &record.last_known_good {
-            named.push(("lastKnownGood", good));
-        }
+        named.extend(record.last_known_good.iter().map(|good| ("lastKnownGood", good)));
+        named.extend(record.previous_good.iter().map(|good| ("previousGood", good)));
         for (what, target) in named {
             found.when(!view.after.releases.contains_key(&target.release), LEDGER, || {
                 format!("{}: nobody remembers {} of {what}", change.id, target.release)

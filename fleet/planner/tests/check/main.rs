@@ -12,6 +12,7 @@ mod course;
 mod domain;
 mod exposure;
 mod ledger;
+mod random;
 mod reservation;
 mod size;
 mod soak;
