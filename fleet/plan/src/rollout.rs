@@ -241,6 +241,8 @@ pub struct Failure {
     pub blame: Blame,
     /// The release that failed.
     pub release: ReleaseId,
+    /// What the node ran before it: what changed between the two is what is suspected.
+    pub before: ReleaseId,
     /// Instant at which (a part of) the release was first given to the node.
     pub applied_at: Option<Timestamp>,
     /// Instant of the first failing result.

@@ -12,10 +12,20 @@ use crate::pass::Pass;
 const DEFERRALS_MAX: u32 = 3;
 
 impl Pass<'_> {
+    /// Gives a node back untouched, to come again later, and says why.
+    pub(crate) fn defer(&mut self, i: usize, why: &str) {
+        let record = self.rec(i);
+        let Some(id) = record.visit.as_ref().map(|v| v.rollout.clone()) else { return };
+        let time = record.assignment.as_ref().map_or(1, |a| a.deferrals.saturating_add(1));
+        let node = self.frame.nodes[i].id.clone();
+        let why = format!("{why} (time {time} of {DEFERRALS_MAX})");
+        self.log(&id, RolloutEvent::Deferred { node, why });
+        self.leave(i, VisitEnd::Deferred);
+    }
+
     /// The node's own cordon is gone: the visit is over, and the reservation with it.
     pub(crate) fn end_visit(&mut self, i: usize, end: VisitEnd) {
         let now = self.now();
-        let node = self.frame.nodes[i].id.clone();
         let jobs = self.frame.nodes[i].obs.work.jobs_passed;
         let Some(visit) = self.rec(i).visit.clone() else { return };
         let Some(assignment) = self.rec(i).assignment.clone() else { return };
@@ -55,8 +65,6 @@ impl Pass<'_> {
                     a.deferrals = deferrals;
                     a.batch = None;
                 }
-                let why = format!("given back in step {}, time {deferrals} of {DEFERRALS_MAX}", "drain");
-                self.log(&visit.rollout, RolloutEvent::Deferred { node, why });
                 if deferrals >= DEFERRALS_MAX {
                     self.skip(i, SkipReason::Undrainable);
                 }

@@ -3,7 +3,7 @@
 use drydock_plan::{
     ApplyItem, Course, FailureClass, Reason, Step, StepReport, StepState, Target, Visit, VisitEnd,
 };
-use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, PolicySpec};
+use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
 
 use crate::{calendar, desired, pass::Pass};
 
@@ -107,7 +107,8 @@ impl Pass<'_> {
             self.wait(i, Reason::Lost { since, until });
         } else if visit.step.stage() < 4 && visit.course == Course::Forward {
             // Nothing was changed on it: it broke by itself, and is left to whoever repairs it.
-            self.leave(i, VisitEnd::Deferred);
+            let gone = Period::between(since, self.now());
+            self.defer(i, &format!("it hasn't been ready for {gone}"));
         } else {
             self.lose(i);
         }
@@ -126,7 +127,7 @@ impl Pass<'_> {
                     self.arrive(i);
                 }
             }
-            _ if self.overdue(visit) => self.leave(i, VisitEnd::Deferred),
+            _ if self.overdue(visit) => self.defer(i, "its cordon isn't seen"),
             _ => self.wait(i, Reason::Cordoning { until: visit.deadline }),
         }
     }
@@ -142,7 +143,10 @@ impl Pass<'_> {
         match report.map(|r| r.state) {
             _ if gangs.is_empty() => self.go(i, Step::Drain),
             Some(StepState::Done) => self.go(i, Step::Drain),
-            _ if self.overdue(visit) => self.out_of_patience(i, strategy.drain.checkpoint.on_timeout),
+            _ if self.overdue(visit) => {
+                let why = format!("no checkpoint within {}", strategy.drain.checkpoint.wait);
+                self.out_of_patience(i, strategy.drain.checkpoint.on_timeout, &why);
+            }
             _ => self.wait(i, Reason::Checkpoint { gangs, until: visit.deadline }),
         }
     }
@@ -155,10 +159,7 @@ impl Pass<'_> {
             }
             // An eviction that can never work (two budgets on one pod) is a matter for people: the node goes back.
             Some(StepState::Failed { message }) => {
-                let rollout = visit.rollout.clone();
-                let node = self.frame.nodes[i].id.clone();
-                self.log(&rollout, drydock_plan::RolloutEvent::Deferred { node, why: message });
-                self.leave(i, VisitEnd::Deferred);
+                self.defer(i, &message);
                 return;
             }
             Some(StepState::Working { remaining, blocked_by }) => (remaining, blocked_by),
@@ -170,15 +171,19 @@ impl Pass<'_> {
         };
         let until = patience.after(visit.step_since);
         if self.now() >= until {
-            self.out_of_patience(i, then);
+            let why = match &blocked_by {
+                Some(by) => format!("{by} has refused for {patience}"),
+                None => format!("{remaining} pods are still there after {patience}"),
+            };
+            self.out_of_patience(i, then, &why);
         } else {
             self.wait(i, Reason::Draining { remaining, blocked_by, until });
         }
     }
 
-    fn out_of_patience(&mut self, i: usize, then: OnTimeout) {
+    fn out_of_patience(&mut self, i: usize, then: OnTimeout, why: &str) {
         match then {
-            OnTimeout::Defer | OnTimeout::Fail => self.leave(i, VisitEnd::Deferred),
+            OnTimeout::Defer | OnTimeout::Fail => self.defer(i, why),
             OnTimeout::Proceed => self.arrive(i),
         }
     }
@@ -200,7 +205,7 @@ impl Pass<'_> {
                 self.apply_failed(i, visit, strategy, target, format!("{what}: {message}"));
             }
             _ if self.overdue(visit) => {
-                let took = drydock_spec::Period::between(visit.step_since, self.now());
+                let took = Period::between(visit.step_since, self.now());
                 self.apply_failed(i, visit, strategy, target, format!("{what}: not there after {took}"));
             }
             _ => self.wait(i, Reason::Applying { what, attempt: visit.attempt, until: visit.deadline }),

@@ -108,6 +108,7 @@ impl Pass<'_> {
             class,
             blame,
             release: visit.to.release.clone(),
+            before: visit.from.release.clone(),
             applied_at: assignment.and_then(|a| a.exposed),
             noticed_at: visit.evidence.first().map_or(now, |e| e.at),
             at: now,

@@ -1,10 +1,12 @@
 //! Is it time to halt? The first limit that is passed decides; admission comes after this in every pass.
 
+use std::collections::BTreeMap;
+
 use drydock_plan::{
     Blame, Course, Failure, FailureClass, Halt, HaltLimit, LedgerChange, PauseReason, ReleaseQuarantine,
     RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
 };
-use drydock_spec::{Amount, FailurePolicy, PoolName, ReleaseId};
+use drydock_spec::{Amount, ComponentName, FailurePolicy, PoolName, ReleaseId, Version};
 
 use crate::{judge, pass::Pass};
 
@@ -104,15 +106,49 @@ impl Pass<'_> {
         }
     }
 
+    /// Remembers that a release failed: on the pools that should run it, and on those of the same rollout whose own
+    /// release brings one of the component versions that are suspected, whatever its settings. Otherwise three releases
+    /// with the same bad driver would each try it on a node of theirs.
     fn quarantine_release(&mut self, rollout: &RolloutRecord, release: &ReleaseId, text: &str) {
-        let pools: Vec<PoolName> =
-            rollout.targets.iter().filter(|(_, t)| t.release == *release).map(|(p, _)| p.clone()).collect();
-        for pool in &pools {
+        let suspected = self.suspected(rollout, release);
+        let brings = |other: &ReleaseId| {
+            other == release
+                || self.vector(other).is_some_and(|v| {
+                    suspected
+                        .iter()
+                        .any(|(name, version)| v.0.get(name).is_some_and(|c| c.version == *version))
+                })
+        };
+        let failed: Vec<(PoolName, ReleaseId)> = rollout
+            .targets
+            .iter()
+            .filter(|(_, t)| brings(&t.release))
+            .map(|(pool, t)| (pool.clone(), t.release.clone()))
+            .collect();
+        for (pool, release) in &failed {
             let why =
                 ReleaseQuarantine { rollout: rollout.id.clone(), since: self.now(), why: text.to_owned() };
             self.changes.push(LedgerChange::Quarantine(pool.clone(), release.clone(), why));
         }
+        let pools = failed.into_iter().map(|(pool, _)| pool).collect();
         self.log(&rollout.id, RolloutEvent::ReleaseQuarantined { release: release.clone(), pools });
+    }
+
+    /// Component versions that a failed release brought to the nodes on which it failed.
+    fn suspected(&self, rollout: &RolloutRecord, release: &ReleaseId) -> BTreeMap<ComponentName, Version> {
+        let mut suspected = BTreeMap::new();
+        for failure in rollout.failures.iter().filter(|f| f.release == *release && f.blame == Blame::Version)
+        {
+            let (Some(before), Some(after)) = (self.vector(&failure.before), self.vector(release)) else {
+                continue;
+            };
+            for change in before.changes(after) {
+                if let Some(to) = change.to {
+                    suspected.insert(change.component.clone(), to.version.clone());
+                }
+            }
+        }
+        suspected
     }
 }
 

@@ -137,6 +137,8 @@ impl Pass<'_> {
         let round = match report {
             Some(report) if report.state == StepState::Done => self.judge_verify(i, &report),
             Some(StepReport { state: StepState::Failed { message }, .. }) => Round::Inconclusive(message),
+            // One failing result is enough; the runs that are still to come can't change it.
+            Some(report) if self.fails_already(i, &report) => self.judge_verify(i, &report),
             _ if self.overdue(visit) => {
                 // A check that never ends or never begins is settled by the same check on the old release.
                 let text = "checks not done by their deadline".to_owned();
@@ -163,6 +165,10 @@ impl Pass<'_> {
             }
             Round::Inconclusive(text) => self.inconclusive(i, visit, strategy, &text),
         }
+    }
+
+    fn fails_already(&self, i: usize, report: &StepReport) -> bool {
+        !report.checks.is_empty() && matches!(self.judge_verify(i, report), Round::Fail { .. })
     }
 
     fn judge_verify(&self, i: usize, report: &StepReport) -> Round {

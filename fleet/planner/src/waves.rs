@@ -311,7 +311,7 @@ pub(crate) const fn skip_text(reason: &SkipReason) -> &'static str {
         SkipReason::ForeignCordon => "somebody else keeps it cordoned",
         SkipReason::NotReady => "it isn't ready",
         SkipReason::Control => "a person said so",
-        SkipReason::Undrainable => "it couldn't be emptied",
+        SkipReason::Undrainable => "it was given back too often",
         SkipReason::AlreadyThere => "it runs the target already",
         SkipReason::RolloutEnded => "the rollout ended first",
     }
