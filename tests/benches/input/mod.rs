@@ -39,14 +39,18 @@ fn fleet(name: &str) -> Fleet {
 pub(crate) fn documents(at_least: usize) -> Vec<SourceFile> {
     let mut files = read("demo");
     let one = load(&files).documents;
-    let copied: Vec<SourceFile> =
-        files.iter().filter(|f| f.path.starts_with("clusters/") || f.path.starts_with("pools/")).cloned().collect();
+    let copied: Vec<SourceFile> = files
+        .iter()
+        .filter(|f| f.path.starts_with("clusters/") || f.path.starts_with("pools/"))
+        .cloned()
+        .collect();
     let many = load(&copied).documents;
     for copy in 0..at_least.saturating_sub(one).div_ceil(many) {
         for file in &copied {
             let text = String::from_utf8(file.bytes.clone()).unwrap();
             let named = |line: &str| line.starts_with("  name: ") || line.starts_with("  cluster: ");
-            let lines = text.lines().map(|l| if named(l) { format!("{l}-x{copy}\n") } else { format!("{l}\n") });
+            let lines =
+                text.lines().map(|l| if named(l) { format!("{l}-x{copy}\n") } else { format!("{l}\n") });
             files.push(SourceFile {
                 path: format!("copies/{copy}/{}", file.path),
                 bytes: lines.collect::<String>().into_bytes(),
@@ -99,7 +103,11 @@ impl Moment {
     pub(crate) fn still(copies: u32) -> Self {
         let fleet = Arc::new(scale(&fleet("model"), copies));
         let options = model_options(size(copies), &fleet);
-        Self::after(World::from_fleet(&fleet, &options), commit(options.start, &fleet, 'a'), Period::from_mins(10))
+        Self::after(
+            World::from_fleet(&fleet, &options),
+            commit(options.start, &fleet, 'a'),
+            Period::from_mins(10),
+        )
     }
     /// Some hours into a rollout to the whole fleet.
     pub(crate) fn under_way(copies: u32) -> Self {

@@ -115,7 +115,9 @@ fn judge_arrows(arrows: &[(String, String)]) -> Vec<String> {
     let drawing: BTreeMap<&str, &[&str]> = DRAWING.iter().copied().collect();
     arrows
         .iter()
-        .filter(|(from, to)| from != TESTS && !drawing.get(from.as_str()).is_some_and(|may| may.contains(&to.as_str())))
+        .filter(|(from, to)| {
+            from != TESTS && !drawing.get(from.as_str()).is_some_and(|may| may.contains(&to.as_str()))
+        })
         .map(|(from, to)| format!("{from} names {to} in its Cargo.toml, and that arrow isn't on the drawing"))
         .collect()
 }
@@ -191,14 +193,20 @@ fn below(metadata: &Metadata, of: &Package) -> BTreeMap<String, String> {
 fn nothing_below_fleet_touches_the_world() {
     let metadata = resolved();
     let mut findings = Vec::new();
-    let fleet = metadata.packages.iter().filter(|p| p.manifest_path.as_str().contains("/fleet/") && p.source.is_none());
+    let fleet = metadata
+        .packages
+        .iter()
+        .filter(|p| p.manifest_path.as_str().contains("/fleet/") && p.source.is_none());
     let mut seen = 0;
     for package in fleet {
         seen += 1;
         let below = below(&metadata, package);
-        findings.extend(IO_CRATES.iter().filter_map(|io| below.get(*io)).map(|way| format!("IO in the core: {way}")));
+        findings.extend(
+            IO_CRATES.iter().filter_map(|io| below.get(*io)).map(|way| format!("IO in the core: {way}")),
+        );
         // The features that give a crate a clock or the machine's time zones are switched off in the root manifest.
-        let timed = metadata.resolve.as_ref().unwrap().nodes.iter().filter(|n| metadata[&n.id].name == "jiff");
+        let timed =
+            metadata.resolve.as_ref().unwrap().nodes.iter().filter(|n| metadata[&n.id].name == "jiff");
         for node in timed {
             let features = node.features.iter().map(ToString::to_string);
             findings.extend(

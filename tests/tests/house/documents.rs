@@ -63,7 +63,8 @@ fn links_are_read_as_people_see_them() {
 
 /// Paths of this tree that a text names in backticks: `fleet/plan/src/reason.rs`, `schemas/`.
 fn paths(markdown: &str) -> Vec<(usize, String)> {
-    const ROOMS: [&str; 7] = ["fleet/", "reconciler/", "tests/", "schemas/", "examples-repo/", ".ci/", ".github/"];
+    const ROOMS: [&str; 7] =
+        ["fleet/", "reconciler/", "tests/", "schemas/", "examples-repo/", ".ci/", ".github/"];
     let mut found = Vec::new();
     for (i, line) in markdown.lines().enumerate() {
         let code = line.split('`').skip(1).step_by(2);
@@ -137,10 +138,11 @@ fn commands_are_read_from_marked_blocks_only() {
 /// What is built from a registry is cargo's business; a text that names a host of one ages badly and is copied.
 #[test]
 fn no_registry_is_named() {
-    let hosts: Vec<String> = [["crates", "io"], ["npmjs", "org"], ["npmjs", "com"], ["pypi", "org"], ["rubygems", "org"]]
-        .iter()
-        .map(|parts| parts.join("."))
-        .collect();
+    let hosts: Vec<String> =
+        [["crates", "io"], ["npmjs", "org"], ["npmjs", "com"], ["pypi", "org"], ["rubygems", "org"]]
+            .iter()
+            .map(|parts| parts.join("."))
+            .collect();
     let mut findings = Vec::new();
     // Lock files are written by the tools.
     let files = tree::files(|path| !path.ends_with(".lock") && !path.ends_with("package-lock.json"));

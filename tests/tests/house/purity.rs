@@ -47,7 +47,8 @@ fn judge(path: &str, text: &str) -> Vec<String> {
         findings.extend(banned.map(|(banned, why)| format!("{path}:{line}: std::{banned}: {why}")));
     }
     for (word, why) in WORDS {
-        findings.extend(lines_with(&code, word).into_iter().map(|line| format!("{path}:{line}: {word}: {why}")));
+        findings
+            .extend(lines_with(&code, word).into_iter().map(|line| format!("{path}:{line}: {word}: {why}")));
     }
     findings
 }

@@ -201,17 +201,14 @@ fn words_are_whole() {
 #[test]
 fn grouped_imports_are_unfolded() {
     let names = |text: &str| std_paths(text).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
-    assert_eq!(names("use std::{fmt, fs, time::{Duration, Instant}, sync::Arc};"), [
-        "fmt",
-        "fs",
-        "time::Duration",
-        "time::Instant",
-        "sync::Arc"
-    ]);
+    assert_eq!(
+        names("use std::{fmt, fs, time::{Duration, Instant}, sync::Arc};"),
+        ["fmt", "fs", "time::Duration", "time::Instant", "sync::Arc"]
+    );
     assert_eq!(names("let x = std::env::var(name)?; mystd::fs::x"), ["env::var"]);
-    assert_eq!(names("use std::{\n    collections::BTreeMap,\n    process,\n};\n"), [
-        "collections::BTreeMap",
-        "process"
-    ]);
+    assert_eq!(
+        names("use std::{\n    collections::BTreeMap,\n    process,\n};\n"),
+        ["collections::BTreeMap", "process"]
+    );
     assert_eq!(std_paths("\n\nuse std::fs::File;"), [(3, "fs::File".to_owned())]);
 }

@@ -27,7 +27,8 @@ fn left_behind() -> [(String, &'static str); 6] {
 fn judge_words(path: &str, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
     for (word, why) in left_behind() {
-        findings.extend(lines_with(text, &word).into_iter().map(|line| format!("{path}:{line}: {word}: {why}")));
+        findings
+            .extend(lines_with(text, &word).into_iter().map(|line| format!("{path}:{line}: {word}: {why}")));
     }
     findings
 }

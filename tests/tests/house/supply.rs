@@ -91,7 +91,9 @@ fn expressions_are_read_as_spdx_means_them() {
 /// Names and sources of the lock file: what any platform would get.
 fn locked(lock: &str) -> Vec<(String, Option<String>)> {
     let value = |line: &str, key: &str| {
-        line.strip_prefix(key).and_then(|rest| rest.strip_prefix(" = ")).map(|v| v.trim_matches('"').to_owned())
+        line.strip_prefix(key)
+            .and_then(|rest| rest.strip_prefix(" = "))
+            .map(|v| v.trim_matches('"').to_owned())
     };
     let mut found: Vec<(String, Option<String>)> = Vec::new();
     for line in lock.lines() {
@@ -114,13 +116,19 @@ fn the_lock_file_holds_nothing_banned() {
         let banned = BANNED.iter().filter(|(banned, _)| name == banned);
         findings.extend(banned.map(|(_, why)| format!("{name}: {why}")));
         match source {
-            None if !name.starts_with("drydock") => findings.push(format!("{name}: from a path outside the workspace")),
-            Some(source) if !source.starts_with("registry+") => findings.push(format!("{name}: from {source}")),
+            None if !name.starts_with("drydock") => {
+                findings.push(format!("{name}: from a path outside the workspace"))
+            }
+            Some(source) if !source.starts_with("registry+") => {
+                findings.push(format!("{name}: from {source}"))
+            }
             None | Some(_) => {}
         }
     }
     // Git speaks TLS through OpenSSL, and that must be the vendored one: a bare machine has no headers.
-    if crates.iter().any(|(name, _)| name == "openssl-sys") && !crates.iter().any(|(name, _)| name == "openssl-src") {
+    if crates.iter().any(|(name, _)| name == "openssl-sys")
+        && !crates.iter().any(|(name, _)| name == "openssl-src")
+    {
         findings.push("openssl-sys: not vendored, so it would need headers of the machine".to_owned());
     }
     assert_clean("The lock file holds nothing banned, and nothing from elsewhere.", &findings);
@@ -128,6 +136,7 @@ fn the_lock_file_holds_nothing_banned() {
 
 #[test]
 fn a_lock_file_is_read() {
-    let lock = "[[package]]\nname = \"a\"\nversion = \"1\"\nsource = \"git+x\"\n\n[[package]]\nname = \"b\"\n";
+    let lock =
+        "[[package]]\nname = \"a\"\nversion = \"1\"\nsource = \"git+x\"\n\n[[package]]\nname = \"b\"\n";
     assert_eq!(locked(lock), [("a".to_owned(), Some("git+x".to_owned())), ("b".to_owned(), None)]);
 }

@@ -15,7 +15,10 @@ pub(crate) struct File {
 }
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests stand one folder below the root").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests stand one folder below the root")
+        .to_owned()
 }
 
 /// Every text file for which `wanted` says so by its path, in the order of paths.
