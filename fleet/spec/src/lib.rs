@@ -7,6 +7,7 @@ pub mod diagnostic;
 pub mod diff;
 pub mod document;
 pub mod fleet;
+pub mod glob;
 pub mod kinds;
 mod lint;
 pub mod load;
