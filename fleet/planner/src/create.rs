@@ -7,10 +7,12 @@ use std::{
 };
 
 use drydock_plan::{
-    Assignment, PauseReason, Reason, RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState,
-    SkipReason, Target,
+    Assignment, Blame, CommandKind, PauseReason, Reason, ReleaseId, RolloutEvent, RolloutId, RolloutKind,
+    RolloutRecord, RolloutState, SkipReason, Target,
 };
-use drydock_spec::{Batch, ComponentClass, Cover, DriftPolicy, Pick, PolicyName, PolicySpec, PoolName};
+use drydock_spec::{
+    Batch, ComponentClass, Cover, DomainKey, DriftPolicy, Pick, PolicyName, PolicySpec, PoolName,
+};
 
 use crate::{
     order::hash,
@@ -56,7 +58,11 @@ impl Pass<'_> {
         if let Some(q) = self.quarantined(pool.name, target) {
             return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout: q });
         }
-        if spec.drift == DriftPolicy::Hold && record.last_known_good.as_ref() == Some(target) {
+        if let Some(rollout) = self.failed_here(i, &target.release) {
+            return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout });
+        }
+        let proven = record.last_known_good.as_ref() == Some(target);
+        if spec.drift == DriftPolicy::Hold && proven && !self.put_there(i, pool.name) {
             let running = node.obs.running.id.clone();
             return Some(Reason::DriftHeld { running, wanted: target.release.clone() });
         }
@@ -77,15 +83,26 @@ impl Pass<'_> {
         }
     }
 
-    /// The rollout in which a release failed on a pool, unless that was lifted in this very pass.
-    pub(crate) fn quarantined(&self, pool: &PoolName, target: &Target) -> Option<RolloutId> {
-        let key = (pool.clone(), target.release.clone());
-        let lifted = self
-            .changes
-            .iter()
-            .any(|c| matches!(c, drydock_plan::LedgerChange::Release(p, r) if *p == key.0 && *r == key.1));
-        let quarantine = self.input.ledger.quarantines.get(&key)?;
-        (!lifted).then(|| quarantine.rollout.clone())
+    /// The rollout in which a release failed on this very node, within what its wave tolerates; unless a person has
+    /// said `retry` since. Without this memory the same failure would come again and again.
+    fn failed_here(&self, i: usize, release: &ReleaseId) -> Option<RolloutId> {
+        let node = self.frame.nodes[i].id;
+        let failures =
+            self.input.ledger.rollouts.values().flat_map(|r| r.failures.iter().map(move |f| (r, f)));
+        let (rollout, failure) = failures
+            .filter(|(_, f)| f.node == *node && f.release == *release && f.blame == Blame::Version)
+            .max_by_key(|(_, f)| f.at)?;
+        let retried =
+            self.input.ledger.commands.values().filter(|c| c.at >= failure.at).any(|c| match &c.what {
+                CommandKind::RetryNode { node: n } => n == node,
+                CommandKind::RetryRelease { release: r } => r == release,
+                CommandKind::Pause { .. }
+                | CommandKind::Resume { .. }
+                | CommandKind::Abort { .. }
+                | CommandKind::Approve { .. }
+                | CommandKind::Skip { .. } => false,
+            });
+        (!retried).then(|| rollout.id.clone())
     }
 
     /// Makes a rollout of a policy for these nodes. Nodes that are in the middle of a visit are among them after a
@@ -286,7 +303,7 @@ impl Pass<'_> {
                 .collect();
             if let Some(pick) = &wave.pick {
                 let salt = targets.values().next().map_or(String::new(), ToString::to_string);
-                open = self.pick(&open, nodes, pick, &salt);
+                open = self.pick(&open, nodes, pick, &salt, &strategy.atomic);
             }
             for n in open {
                 waves[n] = number;
@@ -295,8 +312,16 @@ impl Pass<'_> {
         waves
     }
 
-    /// A sample that covers each combination before it takes a second of any; rotated by the release.
-    fn pick(&self, open: &[usize], nodes: &[usize], pick: &Pick, salt: &str) -> Vec<usize> {
+    /// A sample that covers each combination before it takes a second of any; rotated by the release. What must move
+    /// together is taken together, so it may be larger than asked by a part of a domain.
+    fn pick(
+        &self,
+        open: &[usize],
+        nodes: &[usize],
+        pick: &Pick,
+        salt: &str,
+        atomic: &[DomainKey],
+    ) -> Vec<usize> {
         let mut order = open.to_vec();
         order.sort_by_key(|&n| hash(salt, self.frame.nodes[nodes[n]].id.as_str()));
         let mut seen: BTreeMap<Vec<String>, u32> = BTreeMap::new();
@@ -310,7 +335,27 @@ impl Pass<'_> {
             })
             .collect();
         ranked.sort_unstable();
-        ranked.into_iter().take(pick.count as usize).map(|(_, _, n)| n).collect()
+        let mut taken = BTreeSet::new();
+        for (_, _, n) in ranked {
+            if taken.len() >= pick.count as usize {
+                break;
+            }
+            let mut reached = vec![n];
+            while let Some(n) = reached.pop() {
+                if taken.insert(n) {
+                    let mate = |&&m: &&usize| self.move_together(nodes[n], nodes[m], atomic);
+                    reached.extend(open.iter().filter(|_| !atomic.is_empty()).filter(mate));
+                }
+            }
+        }
+        taken.into_iter().collect()
+    }
+
+    /// Both are in one domain that has to move as a whole.
+    fn move_together(&self, i: usize, j: usize, atomic: &[DomainKey]) -> bool {
+        let (a, b) = (&self.frame.nodes[i], &self.frame.nodes[j]);
+        a.pool == b.pool
+            && atomic.iter().any(|&k| a.obs.domain(k).is_some() && a.obs.domain(k) == b.obs.domain(k))
     }
 
     fn combination(&self, i: usize, cover: &[Cover]) -> Vec<String> {
@@ -393,8 +438,23 @@ impl Pass<'_> {
         let waves = self.wave_of(nodes, &strategy, &rollout.targets);
         for (&i, wave) in nodes.iter().zip(waves) {
             let over = |w: u16| rollout.waves.get(usize::from(w)).is_none_or(|w| w.ended.is_some());
-            self.assign(i, id, wave.filter(|w| !over(*w)).unwrap_or(last));
+            let wave = self.wave_of_domain(i, id, &strategy.atomic).or(wave).filter(|w| !over(*w));
+            self.assign(i, id, wave.unwrap_or(last));
         }
+    }
+
+    /// The wave in which the rest of a node's atomic domain still waits for its turn.
+    fn wave_of_domain(&self, i: usize, id: &RolloutId, atomic: &[DomainKey]) -> Option<u16> {
+        if atomic.is_empty() {
+            return None;
+        }
+        (0..self.frame.nodes.len()).filter(|&j| j != i && self.move_together(i, j, atomic)).find_map(|j| {
+            let record = self.rec(j);
+            let waits = record.visit.is_none() && record.soak.is_none();
+            let mate =
+                record.assignment.as_ref().filter(|a| waits && a.rollout == *id && a.outcome.is_none());
+            mate.map(|a| a.wave)
+        })
     }
 
     pub(crate) fn is_joinable(rollout: &RolloutRecord) -> bool {

@@ -1,5 +1,6 @@
 //! Among units that may go, which goes first.
 
+use drydock_plan::Target;
 use drydock_spec::{OrderKey, PolicySpec};
 
 use crate::{pass::Pass, units::Unit};
@@ -24,8 +25,8 @@ impl Pass<'_> {
     fn badly_off(&self, i: usize) -> bool {
         let node = &self.frame.nodes[i];
         let failed = || {
-            let key = node.obs.pool.as_ref().map(|p| (p.clone(), node.obs.running.id.clone()));
-            key.is_some_and(|k| self.input.ledger.quarantines.contains_key(&k))
+            let runs = Target { release: node.obs.running.id.clone(), layout: node.obs.layout.clone() };
+            node.obs.pool.as_ref().is_some_and(|pool| self.failed_on(pool, &runs).is_some())
         };
         self.broken(i) || !node.obs.faults.is_empty() || failed()
     }

@@ -31,6 +31,10 @@ impl Pass<'_> {
             }
             return;
         }
+        if self.frame.nodes[i].pool.is_none() {
+            self.take_out(i);
+            return;
+        }
         if !self.needs(i, &soak.target).is_empty() {
             // It doesn't run what it soaked for any more: that is no soak. It takes its turn again.
             let rest = rollout.strategy.retry.deferred_cooldown.after(now);
@@ -44,13 +48,23 @@ impl Pass<'_> {
             self.readmit(i, soak, rollout, text);
             return;
         }
+        let obs = self.frame.nodes[i].obs;
+        if !obs.ready {
+            // Too short to be a fault so far, and still no time in which it was good.
+            return;
+        }
+        let mut soak = soak.clone();
+        if obs.ready_since > soak.since {
+            soak.since = obs.ready_since;
+            self.edit(i).soak = Some(soak.clone());
+        }
         let wave = self.rec(i).assignment.as_ref().map_or(0, |a| usize::from(a.wave));
         let spec = rollout.strategy.waves.get(wave).map(|w| w.soak).unwrap_or_default();
         let until = spec.time.after(soak.since);
         if now < until {
             self.wait(i, Reason::Soaking { until });
         } else if self.wave_has_seen_enough(rollout, wave) {
-            self.soaked(i, soak);
+            self.soaked(i, &soak);
         }
     }
 

@@ -5,6 +5,8 @@ use drydock_plan::{
 };
 use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
 
+use jiff::Timestamp;
+
 use crate::{calendar, desired, pass::Pass};
 
 impl Pass<'_> {
@@ -33,7 +35,7 @@ impl Pass<'_> {
         if self.step_lost(i, &visit, &strategy) {
             return;
         }
-        if visit.course == Course::Forward && visit.step.stage() < 4 && self.returns_at_close(i) {
+        if self.untouched(i, &visit) && self.returns_at_close(i) {
             self.leave(i, VisitEnd::GivenBack);
             return;
         }
@@ -44,10 +46,14 @@ impl Pass<'_> {
         if visit.arrived {
             return;
         }
+        if self.unknown_since(i, visit.deadline) {
+            self.wait(i, Reason::InventoryOlderThanPlan {});
+            return;
+        }
         let report = self.answer(i).cloned();
         match &visit.step {
             Step::Preflight => self.step_preflight(i, &visit, &strategy, report),
-            Step::Cordon => self.step_cordon(i, &visit, report),
+            Step::Cordon => self.step_cordon(i, &visit, &strategy, report),
             Step::Checkpoint => self.step_checkpoint(i, &visit, &strategy, report),
             Step::Drain => self.step_drain(i, &visit, &strategy, report),
             Step::Apply(item) => self.step_apply(i, &visit, &strategy, item, report),
@@ -75,6 +81,13 @@ impl Pass<'_> {
 
     pub(crate) fn overdue(&self, visit: &Visit) -> bool {
         self.now() >= visit.deadline
+    }
+
+    /// Nothing newer than this instant is known of the node, so what was due by then may have happened in time.
+    fn unknown_since(&self, i: usize, due: Timestamp) -> bool {
+        let id = self.frame.nodes[i].id;
+        let seen = self.input.inventory.clusters.get(id.cluster()).map(|c| c.seen_at);
+        self.now() >= due && seen.is_some_and(|seen| seen < due)
     }
 
     /// Looks after a node that isn't seen. True when there is nothing else to do with it now.
@@ -105,7 +118,7 @@ impl Pass<'_> {
         }
         if self.now() < until {
             self.wait(i, Reason::Lost { since, until });
-        } else if visit.step.stage() < 4 && visit.course == Course::Forward {
+        } else if self.untouched(i, visit) {
             // Nothing was changed on it: it broke by itself, and is left to whoever repairs it.
             let gone = Period::between(since, self.now());
             self.defer(i, &format!("it hasn't been ready for {gone}"));
@@ -115,7 +128,7 @@ impl Pass<'_> {
         true
     }
 
-    fn step_cordon(&mut self, i: usize, visit: &Visit, report: Option<StepReport>) {
+    fn step_cordon(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, report: Option<StepReport>) {
         let seen = self.frame.nodes[i].obs.cordon.own == Some(self.rec(i).epoch);
         match report.map(|r| r.state) {
             Some(StepState::Done) if seen => {
@@ -127,7 +140,8 @@ impl Pass<'_> {
                     self.arrive(i);
                 }
             }
-            _ if self.overdue(visit) => self.defer(i, "its cordon isn't seen"),
+            _ if self.overdue(visit) && self.untouched(i, visit) => self.defer(i, "its cordon isn't seen"),
+            _ if self.overdue(visit) => self.again(i, strategy),
             _ => self.wait(i, Reason::Cordoning { until: visit.deadline }),
         }
     }
@@ -170,7 +184,9 @@ impl Pass<'_> {
             None => (strategy.drain.timeout, strategy.drain.on_timeout),
         };
         let until = patience.after(visit.step_since);
-        if self.now() >= until {
+        if self.unknown_since(i, until) {
+            self.wait(i, Reason::InventoryOlderThanPlan {});
+        } else if self.now() >= until {
             let why = match &blocked_by {
                 Some(by) => format!("{by} has refused for {patience}"),
                 None => format!("{remaining} pods are still there after {patience}"),
@@ -198,6 +214,10 @@ impl Pass<'_> {
     ) {
         let target = if visit.course == Course::Back { &visit.from } else { &visit.to };
         let there = !self.needs(i, target).contains(item);
+        if !there && self.needs_cordon(i, item) {
+            self.cordon_again(i);
+            return;
+        }
         let what = item_text(item);
         match report.map(|r| r.state) {
             Some(StepState::Done) if there && self.rebooted(i, visit, item) => self.go_apply_or_verify(i),

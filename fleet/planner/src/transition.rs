@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drydock_plan::{ApplyItem, Course, NodeId, Step, VisitEnd};
+use drydock_plan::{ApplyItem, Course, NodeId, Step, Visit, VisitEnd};
 use drydock_spec::{Disruption, Period, PolicySpec, SuiteSpec};
 
 use crate::{desired, order::hash, pass::Pass};
@@ -75,11 +75,34 @@ impl Pass<'_> {
                 self.choose_partner(i);
                 self.go(i, Step::Verify);
             }
+            Some(item) if self.needs_cordon(i, item) => self.cordon_again(i),
             Some(item) if !drained && desired::disruption(self.input.fleet, item) >= Disruption::Drain => {
                 self.go(i, Step::Drain);
             }
             Some(item) => self.go(i, Step::Apply(item.clone())),
         }
+    }
+
+    /// Its own cordon is gone, though the visit is past that step: somebody uncordoned it, or it is a new machine under
+    /// the old name.
+    pub(crate) fn needs_cordon(&self, i: usize, item: &ApplyItem) -> bool {
+        self.frame.nodes[i].obs.cordon.own.is_none()
+            && desired::disruption(self.input.fleet, item) >= Disruption::Drain
+    }
+
+    /// Puts the cordon back before anything disruptive; pods may have come in between.
+    pub(crate) fn cordon_again(&mut self, i: usize) {
+        if let Some(visit) = &mut self.edit(i).visit {
+            visit.drained = false;
+        }
+        self.go(i, Step::Cordon);
+    }
+
+    /// Nothing of the rollout was done to the node yet.
+    pub(crate) fn untouched(&self, i: usize, visit: &Visit) -> bool {
+        visit.course == Course::Forward
+            && visit.step.stage() < 4
+            && self.rec(i).assignment.as_ref().is_none_or(|a| a.exposed.is_none())
     }
 
     /// Whether anything that is still to be changed makes pods leave.
@@ -152,7 +175,7 @@ impl Pass<'_> {
         }
     }
 
-    fn choose_partner(&mut self, i: usize) {
+    pub(crate) fn choose_partner(&mut self, i: usize) {
         let partner = self.partner(i, self.rec(i).visit.as_ref().and_then(|v| v.partner.clone()).as_ref());
         if let Some(visit) = &mut self.edit(i).visit {
             visit.partner = partner;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drydock_plan::{
-    Blame, Course, Failure, FailureClass, Halt, HaltLimit, LedgerChange, PauseReason, ReleaseQuarantine,
+    Blame, Failure, FailureClass, Halt, HaltLimit, LedgerChange, PauseReason, ReleaseQuarantine,
     RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
 };
 use drydock_spec::{Amount, ComponentName, FailurePolicy, PoolName, ReleaseId, Version};
@@ -95,12 +95,8 @@ impl Pass<'_> {
     /// Returns the nodes of a rollout that haven't begun to apply.
     pub(crate) fn give_back_untouched(&mut self, id: &RolloutId) {
         for i in self.visiting() {
-            let untouched = self
-                .rec(i)
-                .visit
-                .as_ref()
-                .is_some_and(|v| v.rollout == *id && v.course == Course::Forward && v.step.stage() < 4);
-            if untouched {
+            let visit = self.rec(i).visit.as_ref().filter(|v| v.rollout == *id);
+            if visit.is_some_and(|v| self.untouched(i, v)) {
                 self.leave(i, VisitEnd::GivenBack);
             }
         }

@@ -22,7 +22,7 @@ impl Pass<'_> {
     ) {
         let Some(report) = report else {
             if self.overdue(visit) {
-                self.leave(i, VisitEnd::Deferred);
+                self.defer(i, "it didn't begin to prepare in time");
             } else {
                 self.wait(i, Reason::Preflight { until: visit.deadline });
             }
@@ -43,7 +43,7 @@ impl Pass<'_> {
                 return;
             }
             StepState::Working { .. } if self.overdue(visit) => {
-                self.leave(i, VisitEnd::Deferred);
+                self.defer(i, "artefacts and checks before the change weren't done in time");
                 return;
             }
             StepState::Working { .. } => {
@@ -56,7 +56,11 @@ impl Pass<'_> {
                 self.keep_baselines(i, visit, &report);
                 self.arrive(i);
             }
-            Round::Fail { .. } if visit.attempt < strategy.retry.check_attempts => self.again(i, strategy),
+            Round::Fail { .. } if visit.attempt < strategy.retry.check_attempts => {
+                // A pair check may fail because of the other node: the next round asks another one.
+                self.choose_partner(i);
+                self.again(i, strategy);
+            }
             Round::Fail { text, .. } => {
                 let node = self.frame.nodes[i].id.clone();
                 let event = drydock_plan::RolloutEvent::Skipped {
@@ -94,8 +98,10 @@ impl Pass<'_> {
             .is_some_and(|r| matches!(r.kind, drydock_plan::RolloutKind::Rollback { .. }));
         let running = &self.frame.nodes[i].obs.running.id;
         let pool = record.assignment.as_ref().map(|a| a.pool.clone());
-        let failed = pool.is_some_and(|p| self.input.ledger.quarantines.contains_key(&(p, running.clone())));
-        back || failed || !self.frame.nodes[i].obs.faults.is_empty()
+        let failed = pool.is_some_and(|p| self.failed_on(&p, &self.observed_target(i)).is_some());
+        // A fault on what was proven here isn't the release's: that node is found out before it is changed.
+        let proven = record.last_known_good.as_ref().is_none_or(|good| good.release == *running);
+        back || failed || (!proven && !self.frame.nodes[i].obs.faults.is_empty())
     }
 
     pub(crate) fn observed_target(&self, i: usize) -> Target {
@@ -245,8 +251,11 @@ impl Pass<'_> {
     fn inconclusive(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, text: &str) {
         let rounds = visit.inconclusive.saturating_add(1);
         self.again(i, strategy);
+        // It may be the other node of a pair that doesn't answer: the next round asks another one.
+        let partner = self.partner(i, visit.partner.as_ref());
         if let Some(v) = &mut self.edit(i).visit {
             v.inconclusive = rounds;
+            v.partner = partner;
         }
         if rounds < strategy.retry.inconclusive_attempts {
             return;

@@ -151,7 +151,7 @@ impl Pass<'_> {
     fn members(&mut self, rollout: &RolloutRecord, w: usize) -> Members {
         let mut members = Members::default();
         let soak = rollout.strategy.waves.get(w).map(|s| s.soak).unwrap_or_default();
-        let mut there = Vec::new();
+        let (mut there, mut out) = (Vec::new(), Vec::new());
         for i in 0..self.frame.nodes.len() {
             let record = self.rec(i);
             let Some(a) = &record.assignment else { continue };
@@ -165,7 +165,9 @@ impl Pass<'_> {
                 members.soaking += 1;
                 members.soak_until = members.soak_until.max(Some(soak.time.after(s.since)));
             } else if a.outcome.is_none() {
-                if self.frame.stale(i).is_none() && self.needs(i, &a.target).is_empty() {
+                if self.frame.stale(i).is_none() && self.frame.nodes[i].pool.is_none() {
+                    out.push(i);
+                } else if self.frame.stale(i).is_none() && self.needs(i, &a.target).is_empty() {
                     there.push(i);
                 } else {
                     members.pending.push(i);
@@ -175,7 +177,19 @@ impl Pass<'_> {
         for i in there {
             self.skip(i, SkipReason::AlreadyThere);
         }
+        out.into_iter().for_each(|i| self.take_out(i));
         members
+    }
+
+    /// Git or its labels say that it is no member of any pool now, so no budget counts it and nothing may be done to it.
+    /// Should it become one again, it is a newcomer.
+    pub(crate) fn take_out(&mut self, i: usize) {
+        let now = self.now();
+        let record = self.edit(i);
+        record.soak = None;
+        if let Some(a) = &mut record.assignment {
+            (a.outcome, a.ended) = (Some(NodeOutcome::Gone), Some(now));
+        }
     }
 
     /// Whether what hasn't begun may be left behind: nodes that somebody else holds or that are broken don't hold a

@@ -11,6 +11,8 @@ use super::{
 
 const HYGIENE: &str = "I6 cordon hygiene";
 const RECOVERY: &str = "I17 recovery";
+/// A cluster without news for so long is as good as unreachable: an answer from it wouldn't be seen either.
+const OUT_OF_TOUCH: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
 
 pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     final_rollouts_hold_nothing(view, found);
@@ -64,7 +66,9 @@ fn returning_nodes_return(view: &View<'_>, found: &mut Findings) {
             view.plan.actions.iter().filter(let_go).map(|a| &a.node).collect()
         });
         let reachable = view.input.inventory.nodes.contains_key(held.id)
-            && view.input.inventory.clusters.get(held.id.cluster()).is_none_or(|c| c.error.is_none());
+            && view.input.inventory.clusters.get(held.id.cluster()).is_none_or(|c| {
+                c.error.is_none() && view.input.now.duration_since(c.seen_at) <= OUT_OF_TOUCH
+            });
         found.when(reachable && !returned.contains(held.id), RECOVERY, || {
             format!("{} is on its way out and isn't let go", held.id)
         });

@@ -35,7 +35,8 @@ fn visit_goes_on(change: &Change<'_>, found: &mut Findings) {
     let Some((old, new)) = change.going_on() else { return };
     let id = change.id;
     // Pods never come back to a cordoned node, so a drained one is drained, also for whoever takes it over.
-    found.when(old.drained && !new.drained, "I18 one visit", || {
+    let cordoned = change.seen.is_some_and(|n| n.cordon.own.is_some());
+    found.when(old.drained && !new.drained && cordoned, "I18 one visit", || {
         format!("{id} was drained in this visit and is to be drained again")
     });
     // A newer rollout may turn a visit round: that is Git's change of mind, not drydock's.

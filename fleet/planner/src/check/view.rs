@@ -141,10 +141,21 @@ impl<'a> View<'a> {
     /// Every node of the inventory with its record after the plan. Both maps are sorted alike, so they are walked
     /// side by side instead of searched.
     pub(super) fn each_seen(&self, mut look: impl FnMut(SeenNode<'a>)) {
-        let mut records = self.after.nodes.iter().peekable();
+        let mut records = self.after.nodes.iter();
+        let mut next = records.next();
         for (id, seen) in &self.input.inventory.nodes {
-            while records.next_if(|(other, _)| *other < id).is_some() {}
-            let record = records.next_if(|(other, _)| *other == id).map(|(_, record)| record);
+            let mut record = None;
+            while let Some((other, candidate)) = next {
+                let order = other.cmp(id);
+                if order.is_gt() {
+                    break;
+                }
+                next = records.next();
+                if order.is_eq() {
+                    record = Some(candidate);
+                    break;
+                }
+            }
             look(SeenNode { id, seen, record });
         }
     }

@@ -1,0 +1,146 @@
+//! What must hold at the end of every schedule.
+
+use std::collections::BTreeMap;
+
+use drydock_plan::{PauseReason, Reason, RolloutRecord, RolloutReport, RolloutState};
+use drydock_planner::Input;
+use drydock_sim::{FaultSpec, Run};
+
+use super::case::{Case, PASSES_MAX};
+
+/// Of an endless run, seconds from pass to pass on average: some ten passes for a daily try, and some more for other
+/// things that come and go.
+const SLOW_SECS: u64 = 1_500;
+
+/// Everything that is wrong with a run.
+pub fn judge(case: &Case, run: &Run) -> Vec<String> {
+    let summary = &run.summary;
+    let mut wrong: Vec<String> = Vec::new();
+    wrong.extend(summary.invariant_violations.iter().take(3).cloned());
+    wrong.extend(summary.budget_violations.iter().take(3).map(|text| format!("budget: {text}")));
+    wrong.extend(outcomes(case, run));
+    wrong.extend(cordons(run));
+    wrong.extend(drains(case, run));
+    wrong.extend(at_rest(case, run));
+    wrong
+}
+
+/// Every rollout has come to an end, or says what it waits for and is right.
+fn outcomes(case: &Case, run: &Run) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if run.summary.passes >= PASSES_MAX {
+        // A node that fails before a change is tried again once a day; that never ends, and is what was asked for.
+        let slow = run.summary.virtual_seconds > u64::from(PASSES_MAX) * SLOW_SECS;
+        let text = format!("endless: {} passes in {} s", run.summary.passes, run.summary.virtual_seconds);
+        return if slow { Vec::new() } else { vec![text] };
+    }
+    for (id, word) in &run.summary.outcome {
+        match word.as_str() {
+            "Succeeded" | "RolledBack" | "RollbackBlocked" | "Rejected" | "Superseded" | "Aborted"
+            | "Halted" => {}
+            "Unfinished" => {
+                let rollout = run.ledger.rollouts.values().find(|r| r.id.as_str() == id);
+                let report = run.report.rollouts.iter().find(|r| r.id.as_str() == id);
+                match rollout.zip(report) {
+                    Some((rollout, report)) => wrong.extend(unfinished(case, run, rollout, report)),
+                    None => wrong.push(format!("{id} is unfinished and not reported")),
+                }
+            }
+            other => wrong.push(format!("{id} ended as {other:?}")),
+        }
+    }
+    wrong
+}
+
+fn reasons(report: &RolloutReport) -> impl Iterator<Item = &Reason> {
+    report.waits.iter().chain(report.waves.iter().flat_map(|w| w.waits.iter().map(|w| &w.reason)))
+}
+
+fn unfinished(case: &Case, run: &Run, rollout: &RolloutRecord, report: &RolloutReport) -> Option<String> {
+    let legitimate = match &rollout.state {
+        RolloutState::Paused(PauseReason::Control { .. } | PauseReason::Deadline) => true,
+        RolloutState::RollingBack => rollout
+            .child
+            .as_ref()
+            .and_then(|child| run.ledger.rollouts.get(child))
+            .is_some_and(|child| !child.state.is_final()),
+        _ => reasons(report).any(|reason| holds(case, run, reason)),
+    };
+    let told: Vec<&Reason> = reasons(report).collect();
+    (!legitimate).then(|| format!("{} is {:?} for no good reason: {told:?}", rollout.id, rollout.state))
+}
+
+/// A reason that only a person or somebody else can end, and that is true.
+fn holds(case: &Case, run: &Run, reason: &Reason) -> bool {
+    match reason {
+        Reason::Approval { given, needed, .. } => case.approve_after.is_none() && given < needed,
+        Reason::LeaseEnds { .. } => true,
+        Reason::Halted { .. } => true,
+        Reason::BudgetFloor { floor, available, adds, .. } => {
+            let broken = run.world.inventory().nodes.iter().any(|(id, node)| {
+                !node.ready
+                    || node.cordon.foreign.is_some()
+                    || run.ledger.nodes.get(id).is_some_and(|r| r.quarantine.is_some())
+            });
+            broken && available.saturating_sub(*adds) < *floor
+        }
+        _ => false,
+    }
+}
+
+/// No cordon of drydock's own is left behind but on quarantined nodes, once every rollout has ended.
+fn cordons(run: &Run) -> Vec<String> {
+    if !run.ledger.rollouts.values().all(|r| r.state.is_final() || r.state == RolloutState::Halted) {
+        return Vec::new();
+    }
+    let left = run.world.inventory().nodes.iter().filter(|(id, seen)| {
+        let record = run.ledger.nodes.get(*id);
+        seen.cordon.own.is_some() && record.is_none_or(|r| r.quarantine.is_none())
+    });
+    left.map(|(id, _)| format!("{id} keeps a cordon without a quarantine")).collect()
+}
+
+/// A visit empties a node once.
+fn drains(case: &Case, run: &Run) -> Option<String> {
+    let forgotten = |f: &FaultSpec| {
+        matches!(
+            f,
+            FaultSpec::NodeDeleted { .. }
+                | FaultSpec::NodeRecreated { .. }
+                | FaultSpec::ForeignUncordon { .. }
+        )
+    };
+    let visits = run.ledger.nodes.values().map(|r| r.epoch.0).max().unwrap_or(0);
+    let drains = u64::from(run.summary.drains);
+    (drains > visits && !case.faults.iter().any(forgotten))
+        .then(|| format!("a node was drained {drains} times, {visits} visits at most"))
+}
+
+/// Where nothing moves any more, planning again changes nothing.
+fn at_rest(case: &Case, run: &Run) -> Option<String> {
+    let last = case.last()?;
+    let input = Input {
+        fleet: &last.fleet,
+        commit: &last.commit,
+        inventory: run.world.inventory(),
+        ledger: &run.ledger,
+        now: run.world.now(),
+    };
+    let first = drydock_planner::plan(&input);
+    let again = drydock_planner::plan(&input);
+    if first != again {
+        return Some("the same input gives two plans".to_owned());
+    }
+    let done = run.summary.outcome.values().all(|word| word != "Unfinished");
+    (done && !first.plan.changes.is_empty()).then(|| format!("not at rest: {:?}", first.plan.changes))
+}
+
+/// Counts of outcomes.
+pub fn tally(counts: &mut BTreeMap<String, u64>, run: &Run) {
+    for word in run.summary.outcome.values() {
+        *counts.entry(word.clone()).or_default() += 1;
+    }
+    if run.summary.outcome.is_empty() {
+        *counts.entry("(no rollout)".to_owned()).or_default() += 1;
+    }
+}
