@@ -1,2 +1,47 @@
-//! The `drydock` command.
-fn main() {}
+//! The `drydock` command: arguments in, one command, an exit code out.
+
+mod args;
+mod client;
+mod commands;
+mod examples;
+mod exit;
+mod planning;
+mod render;
+mod repo;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::exit::{Exit, Failure};
+use crate::ui::Ui;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way as well; they are no error and go to stdout.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+        }
+    };
+    let ui = Ui::new(cli.global.format, cli.global.color);
+    match commands::run(cli.command, &ui) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            report(&failure, &ui);
+            failure.exit.into()
+        }
+    }
+}
+
+/// Failures go to stderr, so that stdout holds output and nothing else.
+fn report(failure: &Failure, ui: &Ui) {
+    let Failure { exit: _, message, hint } = failure;
+    ui.note(&format!("{}: {message}", ui.paint_err.tone(render::paint::Tone::Bad, "error")));
+    if let Some(hint) = hint {
+        ui.note(&format!("  {} {hint}", ui.paint_err.dim("help:")));
+    }
+}
