@@ -115,7 +115,8 @@ pub(crate) fn lines_with(code: &str, word: &str) -> Vec<usize> {
         line.match_indices(word).any(|(at, _)| {
             let before = line[..at].chars().next_back();
             let after = line[at + word.len()..].chars().next();
-            !before.is_some_and(is_word) && !(after.is_some_and(is_word) && word.ends_with(is_word))
+            let goes_on = after.is_some_and(is_word) && word.ends_with(is_word);
+            !before.is_some_and(is_word) && !goes_on
         })
     };
     code.lines().enumerate().filter(|(_, line)| whole(line)).map(|(i, _)| i + 1).collect()
@@ -162,10 +163,10 @@ fn expand(text: &str, prefix: &str, found: &mut Vec<String>) -> usize {
     let name = &text[at..at + length];
     at += length;
     let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}::{name}") };
-    if let Some(rest) = text[at..].strip_prefix("::") {
-        if rest.trim_start().starts_with(|c: char| is_word(c) || c == '{') {
-            return at + 2 + expand(rest, &path, found);
-        }
+    if let Some(rest) = text[at..].strip_prefix("::")
+        && rest.trim_start().starts_with(|c: char| is_word(c) || c == '{')
+    {
+        return at + 2 + expand(rest, &path, found);
     }
     if !name.is_empty() {
         found.push(path);
