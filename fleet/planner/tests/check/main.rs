@@ -1,6 +1,7 @@
 //! Every invariant of the checker, with a plan that keeps it and plans that break it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod documents;
 mod fixture;
 
 mod admission;
