@@ -10,6 +10,7 @@ mod arrows;
 mod documents;
 mod purity;
 mod rust_text;
+mod schemas;
 mod sources;
 mod supply;
 mod tree;
