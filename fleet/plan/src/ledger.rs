@@ -1,6 +1,6 @@
 //! All records together, and the changes made to them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_spec::{PoolName, ReleaseId, ReleaseVector};
 use jiff::Timestamp;
@@ -16,7 +16,8 @@ pub struct Ledger {
     /// Nodes that were ever touched.
     pub nodes: BTreeMap<NodeId, NodeRecord>,
     /// Rollouts, also ended ones until they are forgotten.
-    pub rollouts: BTreeMap<RolloutId, RolloutRecord>,
+    /// A record is shared, not copied: a pass looks at it often and changes it rarely.
+    pub rollouts: BTreeMap<RolloutId, Arc<RolloutRecord>>,
     /// Releases that aren't tried again on a pool.
     #[serde(with = "pairs")]
     pub quarantines: BTreeMap<(PoolName, ReleaseId), ReleaseQuarantine>,
@@ -113,7 +114,7 @@ impl Ledger {
                 self.nodes.remove(&id);
             }
             LedgerChange::Rollout(record) => {
-                self.rollouts.insert(record.id.clone(), *record);
+                self.rollouts.insert(record.id.clone(), Arc::from(record));
             }
             LedgerChange::Quarantine(pool, release, why) => {
                 self.quarantines.insert((pool, release), why);
@@ -130,7 +131,7 @@ impl Ledger {
         }
     }
     /// Rollouts that haven't ended.
-    pub fn open_rollouts(&self) -> impl Iterator<Item = &RolloutRecord> {
+    pub fn open_rollouts(&self) -> impl Iterator<Item = &Arc<RolloutRecord>> {
         self.rollouts.values().filter(|r| !r.state.is_final())
     }
     /// The target a node was last healthy on, when one is known.

@@ -51,15 +51,13 @@ impl Pass<'_> {
 
     /// Nodes of a wave that haven't begun.
     pub(crate) fn pending(&self, id: &RolloutId, wave: u16) -> Vec<usize> {
-        let waits = |&i: &usize| {
-            let r = self.rec(i);
+        let waits = |i: &usize| {
+            let r = self.rec(*i);
             r.visit.is_none()
                 && r.soak.is_none()
-                && r.assignment
-                    .as_ref()
-                    .is_some_and(|a| a.outcome.is_none() && a.wave == wave && a.rollout == *id)
+                && r.assignment.as_ref().is_some_and(|a| a.outcome.is_none())
         };
-        (0..self.frame.nodes.len()).filter(waits).collect()
+        self.wave_nodes(id, usize::from(wave)).iter().copied().filter(waits).collect()
     }
 
     fn hold_all(&mut self, id: &RolloutId, wave: u16, reason: Reason, pending: &[usize]) {
@@ -156,10 +154,10 @@ impl Pass<'_> {
         let record = &rollout.waves[w];
         let soak = rollout.strategy.waves.get(w).map(|s| s.soak).unwrap_or_default();
         let (mut unsettled, mut until) = (0, None);
-        for i in 0..self.frame.nodes.len() {
+        for &i in self.wave_nodes(&rollout.id, w).iter() {
             let r = self.rec(i);
             let Some(a) = &r.assignment else { continue };
-            if a.rollout != rollout.id || usize::from(a.wave) != w || a.batch != Some(record.batch) {
+            if a.batch != Some(record.batch) {
                 continue;
             }
             if a.outcome.is_some() {
@@ -180,11 +178,7 @@ impl Pass<'_> {
 
     /// Units of a wave: its atomic domains, or its nodes.
     fn wave_units(&self, rollout: &RolloutRecord, wave: u16) -> u32 {
-        let members: Vec<usize> = (0..self.frame.nodes.len())
-            .filter(|&i| {
-                self.rec(i).assignment.as_ref().is_some_and(|a| a.rollout == rollout.id && a.wave == wave)
-            })
-            .collect();
+        let members = self.wave_nodes(&rollout.id, usize::from(wave));
         let domains: BTreeSet<(Option<usize>, &str)> = match rollout.strategy.atomic.first() {
             None => return u32::try_from(members.len()).unwrap_or(u32::MAX),
             Some(key) => members

@@ -1,13 +1,12 @@
 //! From what Git says to a rollout: which nodes, in which waves.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use drydock_plan::{
-    Assignment, Blame, CommandKind, PauseReason, Reason, ReleaseId, RolloutEvent, RolloutId, RolloutKind,
+    Assignment, Blame, CommandKind, LedgerChange, PauseReason, Reason, RolloutEvent, RolloutId, RolloutKind,
     RolloutRecord, RolloutState, SkipReason, Target,
 };
 use drydock_spec::{
@@ -58,7 +57,7 @@ impl Pass<'_> {
         if let Some(q) = self.quarantined(pool.name, target) {
             return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout: q });
         }
-        if let Some(rollout) = self.failed_here(i, &target.release) {
+        if let Some(rollout) = self.failed_here(i, target) {
             return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout });
         }
         let proven = record.last_known_good.as_ref() == Some(target);
@@ -85,23 +84,40 @@ impl Pass<'_> {
 
     /// The rollout in which a release failed on this very node, within what its wave tolerates; unless a person has
     /// said `retry` since. Without this memory the same failure would come again and again.
-    fn failed_here(&self, i: usize, release: &ReleaseId) -> Option<RolloutId> {
+    fn failed_here(&self, i: usize, target: &Target) -> Option<RolloutId> {
         let node = self.frame.nodes[i].id;
+        let release = &target.release;
+        // Where only the layout had changed, another layout hasn't failed.
+        let other_layout = |r: &RolloutRecord, f: &drydock_plan::Failure| {
+            f.before == f.release
+                && r.targets.values().all(|t| t.release != *release || t.layout != target.layout)
+        };
         let failures =
             self.input.ledger.rollouts.values().flat_map(|r| r.failures.iter().map(move |f| (r, f)));
         let (rollout, failure) = failures
             .filter(|(_, f)| f.node == *node && f.release == *release && f.blame == Blame::Version)
+            .filter(|(r, f)| !other_layout(r, f))
             .max_by_key(|(_, f)| f.at)?;
-        let retried =
-            self.input.ledger.commands.values().filter(|c| c.at >= failure.at).any(|c| match &c.what {
-                CommandKind::RetryNode { node: n } => n == node,
-                CommandKind::RetryRelease { release: r } => r == release,
-                CommandKind::Pause { .. }
-                | CommandKind::Resume { .. }
-                | CommandKind::Abort { .. }
-                | CommandKind::Approve { .. }
-                | CommandKind::Skip { .. } => false,
-            });
+        // What Git says for the first time in this pass counts in this pass.
+        let said = self.changes.iter().filter_map(|change| match change {
+            LedgerChange::Command(_, command) => Some(command),
+            LedgerChange::Node(..)
+            | LedgerChange::ForgetNode(_)
+            | LedgerChange::Rollout(_)
+            | LedgerChange::Quarantine(..)
+            | LedgerChange::Release(..)
+            | LedgerChange::Remember(..) => None,
+        });
+        let said = self.input.ledger.commands.values().chain(said);
+        let retried = said.into_iter().filter(|c| c.at >= failure.at).any(|c| match &c.what {
+            CommandKind::RetryNode { node: n } => n == node,
+            CommandKind::RetryRelease { release: r } => r == release,
+            CommandKind::Pause { .. }
+            | CommandKind::Resume { .. }
+            | CommandKind::Abort { .. }
+            | CommandKind::Approve { .. }
+            | CommandKind::Skip { .. } => false,
+        });
         (!retried).then(|| rollout.id.clone())
     }
 
@@ -164,7 +180,7 @@ impl Pass<'_> {
         };
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         let wave_count = u32::try_from(record.waves.len()).unwrap_or(u32::MAX);
-        self.rollouts.insert(id.clone(), Cow::Owned(record));
+        self.rollouts.insert(id.clone(), Arc::new(record));
         self.log(&id, RolloutEvent::Created { nodes: count, waves: wave_count });
         if rejected {
             let key = (Some(id.clone()), 0);
@@ -200,7 +216,7 @@ impl Pass<'_> {
         targets: &BTreeMap<PoolName, Target>,
         nodes: &[usize],
     ) -> Option<Reason> {
-        let same = |r: &&RolloutRecord| r.policy == *policy && r.targets == *targets;
+        let same = |r: &&Arc<RolloutRecord>| r.policy == *policy && r.targets == *targets;
         let last = self.input.ledger.rollouts.values().filter(same).max_by_key(|r| r.created)?;
         let retried = |since| {
             self.input.ledger.commands.values().any(|c| {
@@ -409,6 +425,7 @@ impl Pass<'_> {
         let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { return };
         let (name, target) = (pool.name.clone(), pool.target.clone());
         self.remember(&target.release);
+        self.forget_roster();
         let record = self.edit(i);
         record.skipped = None;
         record.assignment = Some(Assignment {

@@ -42,8 +42,8 @@ pub fn why(input: &Input<'_>, node: &NodeId) -> Option<Explanation> {
     pass.take_intents();
     pass.follow_git();
     pass.step_nodes();
-    pass.step_soaking();
     pass.judge_rollouts();
+    pass.step_soaking();
     pass.step_waves();
     pass.finish_rollouts();
     let waits_for = pass.explain(i);

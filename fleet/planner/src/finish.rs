@@ -183,6 +183,7 @@ impl Pass<'_> {
             record.assignment = None;
             record.soak = None;
         }
+        self.forget_roster();
         if let Some(rollout) = self.edit_rollout(id) {
             // A parent that was closed with counts already keeps them: its nodes went to its child.
             if rollout.summary.is_none() {

@@ -1,5 +1,7 @@
 //! What people want of a rollout: by command, or by a `RolloutControl` in Git.
 
+use std::sync::Arc;
+
 use drydock_plan::{
     Command, CommandKind, LedgerChange, NodeId, PauseReason, RolloutId, RolloutRecord, RolloutState,
     SkipReason, VisitEnd,
@@ -142,11 +144,10 @@ impl Pass<'_> {
         self.unpause_from_git(&controls);
     }
 
-    fn controlled(&self, control: &drydock_spec::ControlSpec) -> Vec<RolloutRecord> {
-        let named = |r: &&RolloutRecord| control.rollout.as_ref().is_none_or(|id| id == r.id.as_str());
+    fn controlled(&self, control: &drydock_spec::ControlSpec) -> Vec<Arc<RolloutRecord>> {
+        let named = |r: &&Arc<RolloutRecord>| control.rollout.as_ref().is_none_or(|id| id == r.id.as_str());
         self.rollouts
             .values()
-            .map(|r| &**r)
             .filter(|r| r.policy == control.policy && !r.state.is_final())
             .filter(named)
             .cloned()

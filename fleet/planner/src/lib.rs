@@ -63,8 +63,8 @@ pub fn plan(input: &Input<'_>) -> Planned {
     pass.take_intents();
     pass.follow_git();
     pass.step_nodes();
-    pass.step_soaking();
     pass.judge_rollouts();
+    pass.step_soaking();
     pass.step_waves();
     pass.finish_rollouts();
     pass.admit();

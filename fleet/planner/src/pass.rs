@@ -1,10 +1,10 @@
 //! State of one planning pass, and its output.
 
 use std::{
-    borrow::Cow,
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
+    sync::Arc,
 };
 
 use drydock_plan::{
@@ -16,7 +16,10 @@ use jiff::Timestamp;
 
 use crate::{Input, budgets::Counters, desired, frame::Frame};
 
-type NeedKey = (ReleaseId, Option<LayoutId>, Target, Option<usize>);
+/// Addresses of running stack, layout and target, and the pool: a pass looks at the same few combinations thousands of
+/// times, and within a pass an address stands for what it holds. Equal texts at other addresses only cost a second
+/// entry.
+type NeedKey = [usize; 5];
 
 pub(crate) struct Pass<'a> {
     pub input: Input<'a>,
@@ -24,7 +27,7 @@ pub(crate) struct Pass<'a> {
     /// Records changed in this pass, by node.
     edits: Vec<Option<Box<NodeRecord>>>,
     /// Rollouts that were open when the pass began, and those it made.
-    pub rollouts: BTreeMap<RolloutId, Cow<'a, RolloutRecord>>,
+    pub rollouts: BTreeMap<RolloutId, Arc<RolloutRecord>>,
     /// Other changes, in order.
     pub changes: Vec<LedgerChange>,
     remembered: BTreeSet<ReleaseId>,
@@ -33,12 +36,17 @@ pub(crate) struct Pass<'a> {
     pub wake: Option<Timestamp>,
     needs: RefCell<BTreeMap<NeedKey, Rc<[ApplyItem]>>>,
     pub counters: Option<Counters>,
+    /// Nodes by rollout and wave; made when first asked for, forgotten when an assignment changes.
+    roster: RefCell<Option<Rc<Roster>>>,
 }
+
+/// Positions of nodes, by rollout and wave.
+type Roster = BTreeMap<RolloutId, Vec<Rc<[usize]>>>;
 
 impl<'a> Pass<'a> {
     pub(crate) fn new(input: Input<'a>) -> Self {
         let frame = Frame::new(&input);
-        let rollouts = input.ledger.open_rollouts().map(|r| (r.id.clone(), Cow::Borrowed(r))).collect();
+        let rollouts = input.ledger.open_rollouts().map(|r| (r.id.clone(), Arc::clone(r))).collect();
         let mut edits = Vec::new();
         edits.resize_with(frame.nodes.len(), || None);
         Self {
@@ -52,6 +60,7 @@ impl<'a> Pass<'a> {
             wake: None,
             needs: RefCell::new(BTreeMap::new()),
             counters: None,
+            roster: RefCell::new(None),
         }
     }
 
@@ -73,12 +82,44 @@ impl<'a> Pass<'a> {
         record.generation = record.generation.next();
         record
     }
-    pub(crate) fn rollout(&self, id: &RolloutId) -> Option<&RolloutRecord> {
-        self.rollouts.get(id).map(|r| &**r).or_else(|| self.input.ledger.rollouts.get(id))
+    pub(crate) fn rollout(&self, id: &RolloutId) -> Option<&Arc<RolloutRecord>> {
+        self.rollouts.get(id).or_else(|| self.input.ledger.rollouts.get(id))
     }
     /// A rollout to be changed; `None` for one that had ended before the pass.
     pub(crate) fn edit_rollout(&mut self, id: &RolloutId) -> Option<&mut RolloutRecord> {
-        self.rollouts.get_mut(id).map(Cow::to_mut)
+        self.rollouts.get_mut(id).map(Arc::make_mut)
+    }
+    /// Nodes with a part in this wave, in the order of ids.
+    pub(crate) fn wave_nodes(&self, id: &RolloutId, wave: usize) -> Rc<[usize]> {
+        let roster = Rc::clone(self.roster.borrow_mut().get_or_insert_with(|| Rc::new(self.make_roster())));
+        roster.get(id).and_then(|waves| waves.get(wave)).map_or_else(|| Rc::from([]), Rc::clone)
+    }
+    fn make_roster(&self) -> Roster {
+        let mut lists: BTreeMap<&RolloutId, Vec<Vec<usize>>> = BTreeMap::new();
+        // Neighbours mostly share their rollout, so the last list is kept at hand.
+        let mut last: Option<(&RolloutId, Vec<Vec<usize>>)> = None;
+        for i in 0..self.frame.nodes.len() {
+            let Some(a) = &self.rec(i).assignment else { continue };
+            if last.as_ref().is_none_or(|(id, _)| **id != a.rollout) {
+                if let Some((id, waves)) = last.take() {
+                    lists.insert(id, waves);
+                }
+                last = Some((&a.rollout, lists.remove(&a.rollout).unwrap_or_default()));
+            }
+            if let Some((_, waves)) = &mut last {
+                let wave = usize::from(a.wave);
+                if waves.len() <= wave {
+                    waves.resize_with(wave + 1, Vec::new);
+                }
+                waves[wave].push(i);
+            }
+        }
+        lists.extend(last);
+        lists.into_iter().map(|(id, waves)| (id.clone(), waves.into_iter().map(Rc::from).collect())).collect()
+    }
+    /// Assignments have changed.
+    pub(crate) fn forget_roster(&mut self) {
+        *self.roster.get_mut() = None;
     }
     pub(crate) fn open_ids(&self) -> Vec<RolloutId> {
         self.rollouts.values().filter(|r| !r.state.is_final()).map(|r| r.id.clone()).collect()
@@ -139,7 +180,14 @@ impl<'a> Pass<'a> {
         let assigned =
             self.rec(i).assignment.as_ref().and_then(|a| self.frame.pool_index.get(&a.pool).copied());
         let pool = assigned.or(node.pool);
-        let key = (node.obs.running.id.clone(), node.obs.layout.clone(), target.clone(), pool);
+        let address = |layout: &Option<LayoutId>| layout.as_ref().map_or(0, |l| l.as_str().as_ptr() as usize);
+        let key = [
+            Arc::as_ptr(&node.obs.running) as usize,
+            address(&node.obs.layout),
+            target.release.as_str().as_ptr() as usize,
+            address(&target.layout),
+            pool.map_or(0, |p| p + 1),
+        ];
         if let Some(found) = self.needs.borrow().get(&key) {
             return Rc::clone(found);
         }
@@ -203,9 +251,9 @@ impl<'a> Pass<'a> {
         let report = self.report();
         let mut changes = std::mem::take(&mut self.changes);
         for rollout in std::mem::take(&mut self.rollouts).into_values() {
-            let Cow::Owned(rollout) = rollout else { continue };
-            if self.input.ledger.rollouts.get(&rollout.id) != Some(&rollout) {
-                changes.push(LedgerChange::Rollout(Box::new(rollout)));
+            let before = self.input.ledger.rollouts.get(&rollout.id);
+            if before.is_none_or(|b| !Arc::ptr_eq(b, &rollout) && *b != rollout) {
+                changes.push(LedgerChange::Rollout(Box::new(Arc::unwrap_or_clone(rollout))));
             }
         }
         for (node, edit) in self.frame.nodes.iter().zip(self.edits) {

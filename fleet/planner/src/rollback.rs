@@ -21,7 +21,8 @@ impl Pass<'_> {
         let id = RolloutId::new(&format!("{}-rollback", parent.id));
         let summary = self.count_outcomes(&parent.id);
         let child = self.rollback_record(parent, &id, &nodes);
-        self.rollouts.insert(id.clone(), std::borrow::Cow::Owned(child));
+        self.rollouts.insert(id.clone(), Arc::new(child));
+        self.forget_roster();
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         self.log(&id, RolloutEvent::Created { nodes: count, waves: 1 });
         for (i, target) in nodes {

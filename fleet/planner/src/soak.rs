@@ -14,7 +14,7 @@ impl Pass<'_> {
             (0..self.frame.nodes.len()).filter(|&i| self.rec(i).soak.is_some()).collect();
         for i in soaking {
             let Some(soak) = self.rec(i).soak.clone() else { continue };
-            let Some(rollout) = self.rollouts.get(&soak.rollout).map(|r| (**r).clone()) else {
+            let Some(rollout) = self.rollouts.get(&soak.rollout).cloned() else {
                 // Its rollout has ended: what is left is an ordinary node.
                 self.edit(i).soak = None;
                 continue;
@@ -147,13 +147,9 @@ impl Pass<'_> {
 
     fn wave_experience(&self, rollout: &RolloutRecord, wave: usize) -> (u32, u32) {
         let (mut millis, mut jobs) = (0u64, 0u64);
-        for (i, node) in self.frame.nodes.iter().enumerate() {
-            let record = self.rec(i);
-            let mine = record
-                .assignment
-                .as_ref()
-                .is_some_and(|a| a.rollout == rollout.id && usize::from(a.wave) == wave);
-            if let Some(soak) = record.soak.as_ref().filter(|_| mine) {
+        for &i in self.wave_nodes(&rollout.id, wave).iter() {
+            let (node, record) = (&self.frame.nodes[i], self.rec(i));
+            if let Some(soak) = &record.soak {
                 millis = millis.saturating_add(Period::between(soak.since, self.now()).as_millis());
                 jobs = jobs.saturating_add(node.obs.work.jobs_passed.saturating_sub(soak.jobs_at_start));
             }

@@ -4,7 +4,6 @@ use drydock_plan::{
     ApplyItem, Course, FailureClass, Reason, Step, StepReport, StepState, Target, Visit, VisitEnd,
 };
 use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
-
 use jiff::Timestamp;
 
 use crate::{calendar, desired, pass::Pass};

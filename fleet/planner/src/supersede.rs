@@ -1,5 +1,7 @@
 //! Git moved: rollouts are started, joined by new nodes, or replaced. A change of mind never loses a drain.
 
+use std::sync::Arc;
+
 use drydock_plan::{
     Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
 };
@@ -47,12 +49,8 @@ impl Pass<'_> {
         self.end_without_policy(&policies);
     }
 
-    fn open_of(&self, policy: &PolicyName) -> Vec<RolloutRecord> {
-        self.rollouts
-            .values()
-            .filter(|r| r.policy == *policy && !r.state.is_final())
-            .map(|r| (**r).clone())
-            .collect()
+    fn open_of(&self, policy: &PolicyName) -> Vec<Arc<RolloutRecord>> {
+        self.rollouts.values().filter(|r| r.policy == *policy && !r.state.is_final()).cloned().collect()
     }
 
     /// Whether a pool of the rollout should run something else now. A pool that left the policy or the repository is
@@ -82,6 +80,7 @@ impl Pass<'_> {
             record.assignment = None;
             record.soak = None;
         }
+        self.forget_roster();
         let mut nodes: Vec<usize> =
             self.candidates(policy, spec).into_iter().chain(busy.iter().copied()).collect();
         nodes.sort_unstable();

@@ -19,22 +19,20 @@ pub(crate) struct Unit {
     pub gangs: Vec<GangId>,
 }
 
-/// Union-find over positions of nodes.
-struct Sets(BTreeMap<usize, usize>);
+/// Union-find over places in a list.
+struct Sets(Vec<usize>);
 
 impl Sets {
-    fn root(&mut self, i: usize) -> usize {
-        let parent = *self.0.entry(i).or_insert(i);
-        if parent == i {
-            return i;
+    fn root(&mut self, mut i: usize) -> usize {
+        while self.0[i] != i {
+            self.0[i] = self.0[self.0[i]];
+            i = self.0[i];
         }
-        let root = self.root(parent);
-        self.0.insert(i, root);
-        root
+        i
     }
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
-        self.0.insert(a.max(b), a.min(b));
+        self.0[a.max(b)] = a.min(b);
     }
 }
 
@@ -42,29 +40,29 @@ impl Pass<'_> {
     /// Groups nodes of one wave that haven't begun into units. Nodes that can't go for reasons of their own (not
     /// ready, cordoned by others) are left out by the caller, so that they don't hold the rest of their domain.
     pub(crate) fn units(&self, pending: &[usize], strategy: &PolicySpec) -> Vec<Unit> {
-        let mut sets = Sets(pending.iter().map(|&i| (i, i)).collect());
+        let mut sets = Sets((0..pending.len()).collect());
         let mut domains: BTreeMap<(Option<usize>, usize, &str), usize> = BTreeMap::new();
-        for &i in pending {
+        for (at, &i) in pending.iter().enumerate() {
             let node = &self.frame.nodes[i];
             for key in &strategy.atomic {
                 if let Some(domain) = node.obs.domain(*key) {
-                    let first = *domains.entry((node.pool, key.index(), domain)).or_insert(i);
-                    sets.join(first, i);
+                    let first = *domains.entry((node.pool, key.index(), domain)).or_insert(at);
+                    sets.join(first, at);
                 }
             }
         }
         let mut gangs: BTreeMap<&GangId, usize> = BTreeMap::new();
         if strategy.drain.gangs == Gangs::Together {
-            for &i in pending {
+            for (at, &i) in pending.iter().enumerate() {
                 for gang in &self.frame.nodes[i].obs.work.gangs {
-                    let first = *gangs.entry(gang).or_insert(i);
-                    sets.join(first, i);
+                    let first = *gangs.entry(gang).or_insert(at);
+                    sets.join(first, at);
                 }
             }
         }
         let mut grouped: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for &i in pending {
-            grouped.entry(sets.root(i)).or_default().push(i);
+        for (at, &i) in pending.iter().enumerate() {
+            grouped.entry(sets.root(at)).or_default().push(i);
         }
         grouped.into_values().map(|nodes| self.unit(nodes, strategy)).collect()
     }

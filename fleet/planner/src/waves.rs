@@ -152,12 +152,9 @@ impl Pass<'_> {
         let mut members = Members::default();
         let soak = rollout.strategy.waves.get(w).map(|s| s.soak).unwrap_or_default();
         let (mut there, mut out) = (Vec::new(), Vec::new());
-        for i in 0..self.frame.nodes.len() {
+        for &i in self.wave_nodes(&rollout.id, w).iter() {
             let record = self.rec(i);
             let Some(a) = &record.assignment else { continue };
-            if a.rollout != rollout.id || usize::from(a.wave) != w {
-                continue;
-            }
             members.total += 1;
             if record.visit.is_some() {
                 members.in_flight += 1;

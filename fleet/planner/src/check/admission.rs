@@ -88,8 +88,13 @@ fn heads_where_it_is_assigned(fresh: &Fresh<'_>, found: &mut Findings) {
 /// A release that failed isn't tried again, neither forward nor as a way back.
 fn release_is_allowed(view: &View<'_>, fresh: &Fresh<'_>, found: &mut Findings) {
     let Some(pool) = fresh.record.assignment.as_ref().map(|a| &a.pool) else { return };
-    let key = (pool.clone(), fresh.visit.to.release.clone());
-    found.when(view.after.quarantines.contains_key(&key), BROKEN_CONTROL, || {
+    let (from, to) = (&fresh.visit.from, &fresh.visit.to);
+    let key = (pool.clone(), to.release.clone());
+    let Some(failed) = view.after.quarantines.get(&key) else { return };
+    // Where only the layout changes, the layout is what failed, and another one may be tried.
+    let tried = view.after.rollouts.get(&failed.rollout).and_then(|r| r.targets.get(pool));
+    let other_layout = from.release == to.release && tried.is_some_and(|t| t.layout != to.layout);
+    found.when(!other_layout, BROKEN_CONTROL, || {
         format!("{} is reserved for {}, which is quarantined on {pool}", fresh.id, key.1)
     });
 }

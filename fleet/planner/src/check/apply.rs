@@ -55,7 +55,7 @@ fn component_rules(
         format!("{component} on {node} belongs to somebody else")
     });
     let automatic = visit.course == Course::Back
-        || view.after.rollouts.get(&visit.rollout).is_some_and(facts::is_automatic_rollback);
+        || view.after.rollouts.get(&visit.rollout).is_some_and(|r| facts::is_automatic_rollback(r));
     found.when(automatic && spec.is_some_and(|s| !s.reversible), INTENDED, || {
         format!("{component} on {node} can't be taken back")
     });

@@ -79,7 +79,7 @@ fn done(
     }
     if let Some(seen) = change.seen {
         let pool = view.pool_of(seen).map(|(_, pool)| pool);
-        let back = rollout.is_some_and(facts::is_automatic_rollback);
+        let back = rollout.is_some_and(|r| facts::is_automatic_rollback(r));
         let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back);
         found.when(runs == Some(false), SOAK, || {
             format!("{id} is done on {target} and runs {}", seen.running.vector)

@@ -127,7 +127,7 @@ impl<'a> View<'a> {
             visit,
             seen: change.seen,
             pool: change.seen.and_then(|n| self.pool_of(n)),
-            rollout: self.after.rollouts.get(&visit.rollout),
+            rollout: self.after.rollouts.get(&visit.rollout).map(|r| &**r),
             urgent: soaked && sick,
         })
     }

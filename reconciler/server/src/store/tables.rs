@@ -1,6 +1,7 @@
 //! The tables of the ledger's file, and reading and writing single records.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use drydock_plan::{Ledger, LedgerChange, NodeId, RolloutId};
 use drydock_spec::{PoolName, ReleaseId};
@@ -117,7 +118,7 @@ pub(super) fn read_ledger(txn: &ReadTransaction) -> Result<Ledger, Failed> {
         Ok(())
     })?;
     each(txn, ROLLOUTS, "rollouts", |key, record| {
-        ledger.rollouts.insert(RolloutId::new(key), record);
+        ledger.rollouts.insert(RolloutId::new(key), Arc::new(record));
         Ok(())
     })?;
     each(txn, QUARANTINES, "quarantines", |key, record| {
