@@ -192,8 +192,8 @@ impl NodeState {
             // A write to the node object is answered by the API server, whether the node lives or not.
             (Some(down), Activity::Acknowledge { until }) => down.back.into_iter().chain([*until]).min(),
             (Some(down), _) => down.back,
-            // Only the last pod is news.
-            (None, Activity::Drain { leaving }) if leaving.len() > 1 => None,
+            // Only the last pod is news; where one never leaves, none is.
+            (None, Activity::Drain { leaving }) if leaving.len() > 1 => leaving.last().and_then(|pod| pod.at),
             (None, _) => self.activity_due(),
         };
         activity.into_iter().chain(self.next_fault).min()

@@ -178,6 +178,7 @@ impl World {
                 self.change(&node, |node| {
                     node.cordon.foreign = None;
                     node.uncordoned_by_others |= node.cordon.own.take().is_some();
+                    node.tally.emptied = false;
                 });
                 self.note_cordon(&node);
             }

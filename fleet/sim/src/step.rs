@@ -155,7 +155,8 @@ impl World {
         let Some(node) = self.nodes.get_mut(id) else { return };
         let stuck = health::stuck_pods(ground, id, now);
         node.pods = node.pods.max(count(stuck.len()));
-        if node.pods > 0 || !node.tally.emptied {
+        // Asked again in the middle of it, it is still the same one.
+        if !node.tally.emptied {
             node.tally.drains += 1;
             node.tally.emptied = true;
         }
