@@ -147,11 +147,15 @@ impl<'a> Pass<'a> {
         rollout.state = state;
         self.log(id, RolloutEvent::State { from, to, why: why.to_owned() });
     }
+    fn pool_index_of(&self, i: usize) -> Option<usize> {
+        let now = self.frame.nodes[i].pool;
+        let Some(a) = &self.rec(i).assignment else { return now };
+        let same = now.and_then(|p| self.frame.pools.get(p)).is_some_and(|p| *p.name == a.pool);
+        if same { now } else { self.frame.pool_index.get(&a.pool).copied().or(now) }
+    }
     /// The pool of a node: the one it was assigned in, else the one it is in.
     pub(crate) fn pool_of(&self, i: usize) -> Option<&'a PoolSpec> {
-        let assigned =
-            self.rec(i).assignment.as_ref().and_then(|a| self.frame.pool_index.get(&a.pool).copied());
-        let at = assigned.or(self.frame.nodes[i].pool)?;
+        let at = self.pool_index_of(i)?;
         self.frame.pools.get(at).map(|p| p.spec)
     }
     /// Contents of a release, from the ledger or from Git.
@@ -177,9 +181,7 @@ impl<'a> Pass<'a> {
     /// What has to be changed on a node to get to a target. Empty means it is there.
     pub(crate) fn needs(&self, i: usize, target: &Target) -> Rc<[ApplyItem]> {
         let node = &self.frame.nodes[i];
-        let assigned =
-            self.rec(i).assignment.as_ref().and_then(|a| self.frame.pool_index.get(&a.pool).copied());
-        let pool = assigned.or(node.pool);
+        let pool = self.pool_index_of(i);
         let address = |layout: &Option<LayoutId>| layout.as_ref().map_or(0, |l| l.as_str().as_ptr() as usize);
         let key = [
             Arc::as_ptr(&node.obs.running) as usize,

@@ -24,10 +24,15 @@ impl Pass<'_> {
                     .collect(),
             })
             .collect();
+        let mut at = 0;
         for i in 0..self.frame.nodes.len() {
             let record = self.rec(i);
             let Some(a) = &record.assignment else { continue };
-            let Ok(at) = rollouts.binary_search_by(|r| r.id.cmp(&a.rollout)) else { continue };
+            // Neighbours mostly share their rollout, so the last answer is tried first.
+            if rollouts.get(at).is_none_or(|r| r.id != a.rollout) {
+                let Ok(found) = rollouts.binary_search_by(|r| r.id.cmp(&a.rollout)) else { continue };
+                at = found;
+            }
             let Some(wave) = rollouts[at].waves.get_mut(usize::from(a.wave)) else { continue };
             let counts = &mut wave.counts;
             counts.total += 1;
