@@ -31,8 +31,17 @@ impl Stage {
         let start = script.begin();
         let mut commits = vec![commit(0, start, "what runs", documents.load()?)];
         for (number, step) in (1..).zip(&script.commits) {
+            let before = documents.clone();
             documents.edit(&step.set).map_err(|e| format!("commit {number}: {e}"))?;
-            let fleet = documents.load().map_err(|e| format!("commit {number}: {e}"))?;
+            let fleet = match (documents.load(), &step.refused) {
+                (Ok(fleet), None) => fleet,
+                (Ok(_), Some(why)) => return Err(format!("commit {number} isn't refused, expected: {why}")),
+                (Err(error), Some(why)) if error.contains(why.as_str()) => {
+                    documents = before;
+                    continue;
+                }
+                (Err(error), _) => return Err(format!("commit {number}: {error}")),
+            };
             commits.push(commit(number, step.at.after(start), &step.message, fleet));
         }
         let run = RunOptions {

@@ -60,6 +60,9 @@ pub(crate) struct CommitStep {
     pub message: String,
     #[serde(default)]
     pub set: Edits,
+    /// The documents are refused with this text, so what was in force stays in force.
+    #[serde(default)]
+    pub refused: Option<String>,
 }
 
 /// What a person says: one of the words below `reason`.
