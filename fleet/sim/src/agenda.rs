@@ -38,6 +38,10 @@ impl Agenda {
             self.by_time.insert((at, turn.clone()));
         }
     }
+    /// The first one that isn't a job's. Jobs are few among what happens next, so few are passed over.
+    pub(crate) fn first_but_gangs(&self) -> Option<Timestamp> {
+        self.by_time.iter().find(|(_, turn)| !matches!(turn, Turn::Gang(_))).map(|(at, _)| *at)
+    }
     /// The first of all.
     pub(crate) fn first(&self) -> Option<&(Timestamp, Turn)> {
         self.by_time.first()

@@ -23,8 +23,8 @@ pub struct Gang {
     pub(crate) state: GangState,
     /// It isn't replaced when it ends.
     pub(crate) once: bool,
-    /// The id under which readers see it.
-    pub(crate) shown: Option<GangId>,
+    /// The number and the id under which readers see it.
+    pub(crate) shown: Option<(u32, GangId)>,
 }
 
 /// Where a job is.

@@ -7,6 +7,10 @@
 //!
 //! Pure: the same options and the same actions at the same virtual instants give the same world.
 
+// The tests' small fleet names the crate from outside.
+#[cfg(test)]
+extern crate self as drydock_sim;
+
 mod agenda;
 mod draw;
 mod duration;

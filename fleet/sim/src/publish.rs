@@ -43,6 +43,23 @@ impl World {
     }
     /// Shows readers what they may see by now.
     pub(crate) fn publish(&mut self) {
+        let open = self.open_clusters();
+        if !self.unseen.is_empty() {
+            self.publish_nodes(open.as_ref());
+        }
+        if !self.unseen_gangs.is_empty() {
+            self.publish_gangs(open.as_ref());
+        }
+    }
+    /// Clusters that are read just now; absent means all of them, which is so nearly always.
+    fn open_clusters(&mut self) -> Option<BTreeSet<ClusterName>> {
+        let outage = |fault: &FaultSpec| {
+            matches!(fault, FaultSpec::ClusterUnreachable { .. } | FaultSpec::StaleReads { .. })
+        };
+        if !self.ground.faults.iter().any(outage) {
+            self.inventory.clusters.values_mut().for_each(|cluster| cluster.seen_at = self.now);
+            return None;
+        }
         let mut open: BTreeSet<ClusterName> = BTreeSet::new();
         let names: Vec<ClusterName> = self.inventory.clusters.keys().cloned().collect();
         for name in names {
@@ -62,16 +79,11 @@ impl World {
                 open.insert(name);
             }
         }
-        if !self.unseen.is_empty() {
-            self.publish_nodes(&open);
-        }
-        if !self.unseen_gangs.is_empty() {
-            self.publish_gangs(&open);
-        }
+        Some(open)
     }
-    fn publish_nodes(&mut self, open: &BTreeSet<ClusterName>) {
+    fn publish_nodes(&mut self, open: Option<&BTreeSet<ClusterName>>) {
         for id in std::mem::take(&mut self.unseen) {
-            if !open.contains(id.cluster()) {
+            if open.is_some_and(|open| !open.contains(id.cluster())) {
                 self.unseen.insert(id);
                 continue;
             }
@@ -114,23 +126,34 @@ impl World {
             self.inventory.nodes.extend(alone.nodes);
         }
     }
-    fn publish_gangs(&mut self, open: &BTreeSet<ClusterName>) {
+    fn publish_gangs(&mut self, open: Option<&BTreeSet<ClusterName>>) {
         for slot in std::mem::take(&mut self.unseen_gangs) {
             let Some(gang) = self.gangs.get_mut(&slot) else { continue };
             let cluster = self.ground.pools.get(&gang.pool).map(|hardware| &hardware.cluster);
-            if cluster.is_none_or(|cluster| !open.contains(cluster)) {
+            if cluster.is_none_or(|cluster| open.is_some_and(|open| !open.contains(cluster))) {
                 self.unseen_gangs.insert(slot);
                 continue;
             }
             self.changed_gangs.insert(slot);
-            let shown = gang.show().map(|seen| (gang.id(slot), seen));
-            if gang.shown.as_ref() != shown.as_ref().map(|(id, _)| id)
-                && let Some(old) = gang.shown.take()
+            let running = gang.running();
+            // Most news of a job is that it has written a checkpoint.
+            let known = gang.shown.as_ref().filter(|(run, _)| *run == gang.run);
+            if let Some((running, seen)) =
+                running.zip(known.and_then(|(_, id)| self.inventory.gangs.get_mut(id)))
             {
+                seen.last_checkpoint = running.last_checkpoint;
+                seen.expected_end = Some(running.ends);
+                if seen.nodes != running.nodes {
+                    seen.nodes.clone_from(&running.nodes);
+                }
+                continue;
+            }
+            let shown = gang.show().map(|seen| (gang.id(slot), seen));
+            if let Some((_, old)) = gang.shown.take() {
                 self.inventory.gangs.remove(&old);
             }
             if let Some((id, seen)) = shown {
-                gang.shown = Some(id.clone());
+                gang.shown = Some((gang.run, id.clone()));
                 self.inventory.gangs.insert(id, seen);
             }
         }

@@ -74,7 +74,7 @@ impl Default for RunOptions {
     }
 }
 
-/// A pass is made at least so often while something was asked of nodes: a write may have been lost.
+/// A write that can't be seen on the node is repeated after this.
 const RESYNC: Period = Period::from_mins(5);
 /// A refused write is tried again after this.
 const RETRY: Period = Period::from_secs(10);
@@ -117,7 +117,12 @@ pub struct Run {
 /// How a pass ended.
 enum Pass {
     /// Nothing was left to write.
-    Quiet { asked: bool, denied: bool },
+    Quiet {
+        /// A write was answered well and can't be seen on the node.
+        asked: bool,
+        /// A write was refused.
+        denied: bool,
+    },
     /// The ledger changed.
     Changed { denied: bool },
     /// The reconciler died on the way.
@@ -172,6 +177,8 @@ impl Runner {
     #[must_use]
     pub fn run(mut self) -> Run {
         loop {
+            // What happened on the way here comes before what is decided about it.
+            self.record.log(self.world.take_log());
             self.hear();
             let planned = self.plan();
             let ended = self.carry_out(&planned);
@@ -254,19 +261,18 @@ impl Runner {
         } else if self.options.checked {
             self.check(planned);
         }
-        let mut denied = false;
+        let (mut denied, mut asked) = (false, false);
         for action in &plan.actions {
             if self.crash.strikes() {
                 self.record.say(now, format!("the reconciler dies before it asks {}", action.node));
                 return Pass::Crashed;
             }
-            denied |= self.world.execute(action).is_err();
+            match self.world.execute(action) {
+                Ok(()) => asked |= !self.world.has_seen(action),
+                Err(_) => denied = true,
+            }
         }
-        if changed {
-            Pass::Changed { denied }
-        } else {
-            Pass::Quiet { asked: !plan.actions.is_empty(), denied }
-        }
+        if changed { Pass::Changed { denied } } else { Pass::Quiet { asked, denied } }
     }
     fn check(&mut self, planned: &Planned) {
         let now = self.world.now();
@@ -313,7 +319,12 @@ impl Runner {
         }
         // Jobs that pass and begin are nothing to wake for, and yet a gate may wait for them.
         let idle = foreseen.is_none().then(|| Period::from_mins(10).after(now));
-        let next = [again, planned.report.wake, self.world.next_event(), idle].into_iter().flatten().min();
+        let event = if waits_for_jobs(&planned.report) {
+            self.world.next_event()
+        } else {
+            self.world.next_node_event()
+        };
+        let next = [again, planned.report.wake, event, idle].into_iter().flatten().min();
         let next = next.map(|next| next.max(soon));
         let next = next.into_iter().chain(outside.map(|at| at.max(now))).min();
         match until {
@@ -342,6 +353,24 @@ impl Runner {
         let summary = self.record.close(&self.world, &self.fleet, &self.ledger);
         Run { summary, ledger: self.ledger, world: self.world, report }
     }
+}
+
+/// Something might move when a job ends or has written its checkpoint: nodes are held back by a limit that the shape of
+/// jobs has a part in, or jobs are asked.
+fn waits_for_jobs(report: &PlanReport) -> bool {
+    let waits = report.rollouts.iter().flat_map(|rollout| rollout.waves.iter()).flat_map(|wave| &wave.waits);
+    waits.map(|wait| wait.reason.word()).any(|word| {
+        matches!(
+            word,
+            "gang"
+                | "checkpoint"
+                | "unitBarrier"
+                | "budgetInFlight"
+                | "budgetFloor"
+                | "spread"
+                | "headOfLine"
+        )
+    })
 }
 
 /// Words of the reasons that hold something back in a report.

@@ -141,7 +141,7 @@ impl World {
             }
         }
         for (slot, SavedGang { state, seen, unseen }) in gangs {
-            let shown: Option<GangId> = state.shown.clone();
+            let shown: Option<GangId> = state.shown.as_ref().map(|(_, id)| id.clone());
             world.gangs.insert(slot, state);
             if let Some((id, seen)) = shown.zip(seen) {
                 world.inventory.gangs.insert(id, seen);
@@ -174,7 +174,7 @@ impl World {
     }
     fn saved_gang(&self, slot: u32) -> Option<SavedGang> {
         let state = self.gangs.get(&slot)?.clone();
-        let seen = state.shown.as_ref().and_then(|id| self.inventory.gangs.get(id)).cloned();
+        let seen = state.shown.as_ref().and_then(|(_, id)| self.inventory.gangs.get(id)).cloned();
         Some(SavedGang { state, seen, unseen: self.unseen_gangs.contains(&slot) })
     }
 }

@@ -23,6 +23,8 @@ const RETRY: Period = Period::from_mins(5);
 const CHECKPOINT_MINUTES: (u64, u64) = (30, 60);
 /// A zone with fewer nodes is a test bench: a job that spans it would hold all of it, and nobody queues for that.
 const GANG_ZONE_MIN: u32 = 8;
+/// Time between two changes of the single pods on a node, in minutes. Notebooks and inference servers live for hours.
+const SHIFT_MINUTES: (u64, u64) = (120, 480);
 /// Sizes of jobs, in nodes; small ones are more frequent.
 const SIZES: [u32; 8] = [2, 2, 2, 4, 4, 8, 16, 32];
 
@@ -86,11 +88,19 @@ impl World {
         match gang.turn(draw, now) {
             GangEvent::Wants => self.place_gang(slot),
             GangEvent::Ended(nodes) => self.leave_nodes(&nodes, 1),
-            GangEvent::Checkpointed(nodes) => nodes.iter().for_each(|id| {
-                self.checkpoint_turn(id);
-                self.touch(id);
-            }),
-            GangEvent::Writes | GangEvent::Nothing => {}
+            GangEvent::Checkpointed(nodes) => {
+                for id in nodes {
+                    if self.nodes.get(&id).is_some_and(|node| node.activity == Activity::Checkpoint) {
+                        self.checkpoint_turn(&id);
+                        self.touch(&id);
+                    }
+                }
+            }
+            GangEvent::Writes | GangEvent::Nothing => {
+                // Nobody can see this.
+                self.touch_gang_silently(slot);
+                return;
+            }
         }
         self.touch_gang(slot);
     }
@@ -206,7 +216,8 @@ impl World {
         }
         node.shift_number += 1;
         let draw = self.ground.draw(id, "shift").number(node.shift_number);
-        node.next_shift = Some(Period::from_mins(draw.text("next").between(60, 180)).after(now));
+        node.next_shift =
+            Some(Period::from_mins(draw.text("next").between(SHIFT_MINUTES.0, SHIFT_MINUTES.1)).after(now));
         let hardware = self.ground.pools.get(&node.pool);
         let single = hardware.is_some_and(|hardware| !hardware.gangs);
         if node.down.is_some() || matches!(node.activity, Activity::Drain { .. }) || !single {

@@ -126,6 +126,16 @@ impl World {
     pub fn next_event(&self) -> Option<Timestamp> {
         self.signals.first().map(|(at, _)| *at)
     }
+    /// The same without jobs that end or have written a checkpoint: for whoever waits for no job.
+    #[must_use]
+    pub fn next_node_event(&self) -> Option<Timestamp> {
+        self.signals.first_but_gangs()
+    }
+    /// The node has seen this very intent: a write that was answered well may have been lost all the same.
+    pub(crate) fn has_seen(&self, action: &Action) -> bool {
+        let intent = self.nodes.get(&action.node).and_then(|node| node.intent.as_ref());
+        intent.is_some_and(|intent| intent.generation == action.generation)
+    }
     /// The next instant at which anything happens.
     #[must_use]
     pub fn next_any(&self) -> Option<Timestamp> {
@@ -245,10 +255,14 @@ impl World {
     }
     /// The same for a job.
     pub(crate) fn touch_gang(&mut self, slot: u32) {
+        self.touch_gang_silently(slot);
+        self.unseen_gangs.insert(slot);
+    }
+    /// The same for a job of which readers have nothing new to see.
+    pub(crate) fn touch_gang_silently(&mut self, slot: u32) {
         let Some(gang) = self.gangs.get(&slot) else { return };
         self.signals.set(&Turn::Gang(slot), gang.next_signal());
         self.background.set(&Turn::Gang(slot), gang.next_background());
-        self.unseen_gangs.insert(slot);
         self.changed_gangs.insert(slot);
     }
     /// Ends what a node is doing, unless that can't be broken off, and begins its intent.

@@ -62,3 +62,37 @@ fn a_node_that_breaks_is_told_from_the_version() {
     assert_eq!(summary.nodes_cordoned_by_drydock_at_end, 1);
     assert_eq!(summary.invariant_violations, Vec::<String>::new());
 }
+
+#[test]
+fn a_crash_before_any_write_changes_nothing_but_time() {
+    for write in 1..=60 {
+        let summary = lines(&options(&format!("- crash: {{atWrite: {write}}}")));
+        assert_eq!(summary.outcome.values().collect::<Vec<_>>(), ["Succeeded"], "before write {write}");
+        assert_eq!((summary.nodes_on_target, summary.drains), (14, 1), "before write {write}");
+        assert_eq!(summary.invariant_violations, Vec::<String>::new(), "before write {write}");
+        assert!(summary.timeline.iter().any(|line| line.text.contains("dies")), "before write {write}");
+    }
+}
+
+#[test]
+fn approvals_come_when_a_forecast_assumes_them() {
+    let mut fleet = common::fleet("new");
+    let gates =
+        serde_json::from_value(serde_json::json!({"before": [{"approval": {"team": "sre", "count": 2}}]}));
+    fleet.policies.values_mut().next().unwrap().spec.waves.get_mut(1).unwrap().gates = gates.unwrap();
+    let options = options("");
+    let run = |approve_after| {
+        let world = drydock_sim::World::from_fleet(&common::fleet("old"), &options);
+        let commit = common::commit_of(options.start, std::sync::Arc::new(fleet.clone()), "new");
+        let script = drydock_sim::Script { commits: vec![commit], commands: Vec::new() };
+        drydock_sim::Runner::new(world, script, RunOptions { approve_after, ..RunOptions::default() })
+            .run()
+            .summary
+    };
+    let waiting = run(None);
+    assert_eq!(waiting.outcome.values().collect::<Vec<_>>(), ["Unfinished"]);
+    assert!(waiting.reasons.contains_key("approval"));
+    let assumed = run(Some(drydock_spec::Period::from_hours(2)));
+    assert_eq!(assumed.outcome.values().collect::<Vec<_>>(), ["Succeeded"]);
+    assert!(assumed.virtual_seconds > 2 * 3600);
+}

@@ -181,3 +181,79 @@ fn inside(window: &Window, now: Timestamp) -> bool {
         starts && start <= now && now < window.length.after(start)
     })
 }
+
+#[cfg(test)]
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use drydock_plan::NodeRecord;
+
+    use super::{common, *};
+    use crate::{FaultSpec, World, WorldOptions};
+
+    /// A reservation as the planner writes it.
+    fn reserved() -> NodeRecord {
+        let once = crate::RunOptions { passes_max: 1, ..crate::RunOptions::default() };
+        let ledger = common::upgrade(&WorldOptions::default(), once).ledger;
+        ledger.nodes.into_values().find(|record| record.visit.is_some()).unwrap()
+    }
+
+    /// Nodes that are reserved in one plan, faults, and what is said about it.
+    fn judge(nodes: &[&str], faults: &str) -> Vec<String> {
+        let fleet = common::fleet("new");
+        let faults = FaultSpec::list(faults).unwrap();
+        let world = World::from_fleet(&fleet, &WorldOptions { faults, ..WorldOptions::default() });
+        let (before, mut after) = (Ledger::default(), Ledger::default());
+        let record = reserved();
+        after.nodes.extend(nodes.iter().map(|id| (common::node(id), record.clone())));
+        let commit = common::commit(world.now(), "new").commit;
+        let input = Input {
+            fleet: &fleet,
+            commit: &commit,
+            inventory: world.inventory(),
+            ledger: &before,
+            now: world.now(),
+        };
+        violations(&input, &after)
+    }
+
+    #[test]
+    fn what_is_in_flight_is_counted_in_the_budgets_unit() {
+        let four = ["c1/train-000", "c1/train-001", "c1/train-002", "c1/train-003"];
+        assert_eq!(judge(&four, ""), Vec::<String>::new());
+        let five = [&four[..], &["c1/train-004"]].concat();
+        assert_eq!(judge(&five, "").len(), 2, "five of four, and fewer than half are left");
+        assert_eq!(judge(&["c2/infer-000", "c2/infer-001"], ""), Vec::<String>::new());
+        assert_eq!(judge(&["c2/infer-000", "c2/infer-001", "c2/infer-002"], "").len(), 1, "12 of 8 GPUs");
+    }
+
+    #[test]
+    fn broken_nodes_take_from_the_floor_and_cost_nothing_themselves() {
+        let cordons = "
+- foreignCordon: {node: c1/train-005, at: \"2026-03-02T09:00:00Z\"}
+- foreignCordon: {node: c1/train-006, at: \"2026-03-02T09:00:00Z\"}
+- foreignCordon: {node: c1/train-007, at: \"2026-03-02T09:00:00Z\"}";
+        assert_eq!(
+            judge(&["c1/train-000"], cordons),
+            Vec::<String>::new(),
+            "4 of 8 are left, half is the floor"
+        );
+        assert_eq!(judge(&["c1/train-000", "c1/train-001"], cordons).len(), 1);
+        assert_eq!(judge(&["c1/train-005", "c1/train-006"], cordons), Vec::<String>::new());
+    }
+
+    #[test]
+    fn windows_are_found_over_midnight() {
+        let window: Window = serde_json::from_value(serde_json::json!(
+            {"days": ["fri"], "from": "22:00", "for": "6h", "timeZone": "Europe/Berlin"}
+        ))
+        .unwrap();
+        let at = |text: &str| text.parse().unwrap();
+        assert!(inside(&window, at("2026-03-07T00:00:00Z")), "Saturday 01:00 in Berlin");
+        assert!(!inside(&window, at("2026-03-06T00:00:00Z")), "Friday 01:00 in Berlin");
+        assert!(!inside(&window, at("2026-03-07T03:00:00Z")), "the end is outside");
+    }
+}
