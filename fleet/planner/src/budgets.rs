@@ -196,7 +196,7 @@ impl Pass<'_> {
             return None;
         }
         if let Some(max) = spec.max_in_flight {
-            let limit = self.limit(spec, counter, max).saturating_add(match spec.unit {
+            let limit = self.limit(spec, counter, max, unit).saturating_add(match spec.unit {
                 BudgetUnit::Nodes => asking.boost,
                 BudgetUnit::Gpus => {
                     asking.boost.saturating_mul(unit.first().map_or(0, |&i| self.frame.nodes[i].gpus))
@@ -232,16 +232,13 @@ impl Pass<'_> {
         })
     }
 
-    fn limit(&self, spec: &BudgetSpec, counter: &Counter, max: Amount) -> u32 {
+    /// The limit as this unit meets it.
+    fn limit(&self, spec: &BudgetSpec, counter: &Counter, max: Amount, unit: &[usize]) -> u32 {
         let limit = max.floor_of(counter.size);
-        if limit > 0 || max.is_zero() || !spec.at_least_one {
-            return limit;
-        }
-        match spec.unit {
-            BudgetUnit::Nodes => 1,
-            // One node of the largest kind: a budget in GPUs that lets one node go lets any node go.
-            BudgetUnit::Gpus => self.frame.nodes.iter().map(|n| n.gpus).max().unwrap_or(0),
-        }
+        // One node is one of these, whatever others weigh: a limit of the largest would let many small ones go.
+        let one = unit.first().map_or(0, |&i| weight(spec, self.frame.nodes[i].gpus));
+        let to_nothing = matches!(max, Amount::Percent(1..)) && limit < one;
+        if spec.at_least_one && to_nothing { one } else { limit }
     }
 
     /// `atLeastDomain`: everything in flight here, the unit included, lies in one domain.
@@ -299,7 +296,8 @@ impl Pass<'_> {
         weights.into_iter().find_map(|(at, adds)| {
             let counter = &counts.counters[at as usize];
             let (name, spec) = (budgets[counter.budget].name, budgets[counter.budget].spec);
-            if spec.reasons.as_ref().is_some_and(|r| !r.contains(&reason)) {
+            let rollback = reason == drydock_spec::Reason::Rollback;
+            if !rollback && spec.reasons.as_ref().is_some_and(|r| !r.contains(&reason)) {
                 return None;
             }
             let unit_word = drydock_plan::BudgetUnitText::from(spec.unit);
@@ -307,7 +305,7 @@ impl Pass<'_> {
                 let domain = unit.first().and_then(|&i| self.frame.nodes[i].obs.domain(key));
                 domain.is_some() && unit.iter().all(|&i| self.frame.nodes[i].obs.domain(key) == domain)
             });
-            let limit = spec.max_in_flight.map(|max| self.limit(spec, counter, max));
+            let limit = spec.max_in_flight.map(|max| self.limit(spec, counter, max, unit));
             if let Some(limit) = limit.filter(|&l| adds > l && !whole_domain) {
                 return Some(format!("a unit of {adds} {unit_word} never fits budget {name}, which allows {limit} in flight"));
             }

@@ -153,16 +153,16 @@ fn judge(
     None
 }
 
-/// Whether some window that covers the pool is open, or none covers it.
+/// Whether some window that covers the pool is open, or none covers it. Freezes hold back what hasn't begun; they take
+/// nothing back.
 pub(crate) fn inside_window(fleet: &Fleet, name: &PoolName, pool: &PoolSpec, now: Timestamp) -> bool {
-    let movement = Movement {
-        rollback: false,
-        rollback_passes: false,
-        security: false,
-        p50: Period::ZERO,
-        p90: Period::ZERO,
-    };
-    closed(fleet, name, pool, movement, now).is_none()
+    let mut windows = fleet
+        .calendars
+        .values()
+        .flat_map(|spec| &spec.windows)
+        .filter(|w| w.scope.covers_pool(fleet, name, pool))
+        .peekable();
+    windows.peek().is_none() || windows.any(|w| opening(w, now).is_some_and(|o| o.opens <= now))
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use drydock_plan::{
     RolloutRecord, RolloutState, SkipReason, Target,
 };
 use drydock_spec::{
-    Batch, ComponentClass, Cover, DomainKey, DriftPolicy, Pick, PolicyName, PolicySpec, PoolName,
+    Batch, ComponentClass, Cover, DomainKey, DriftPolicy, FailureAction, Pick, PolicyName, PolicySpec,
+    PoolName,
 };
 
 use crate::{
@@ -411,10 +412,14 @@ impl Pass<'_> {
         // One unit of each size and pool tells for all of them.
         let mut seen = BTreeSet::new();
         for ((pool, _), unit) in domains {
-            if seen.insert((pool, unit.len()))
-                && let Some(text) = self.never_fits(&unit, drydock_spec::Reason::Upgrade)
-            {
-                why.insert(text);
+            if !seen.insert((pool, unit.len())) {
+                continue;
+            }
+            // A budget that lets it go and never lets it go back is found out when it is too late.
+            let back = strategy.on_failure.action == FailureAction::Rollback;
+            let way_back = back.then_some(drydock_spec::Reason::Rollback);
+            for reason in way_back.into_iter().chain([drydock_spec::Reason::Upgrade]) {
+                why.extend(self.never_fits(&unit, reason));
             }
         }
         why.into_iter().collect()

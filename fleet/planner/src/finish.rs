@@ -1,8 +1,8 @@
 //! Ends: of visits, and of rollouts.
 
 use drydock_plan::{
-    Blame, HaltLimit, NodeOutcome, PauseReason, RolloutEvent, RolloutId, RolloutKind, RolloutRecord,
-    RolloutState, RolloutSummary, SkipReason, Soak, VisitEnd, WaveState,
+    Blame, HaltLimit, LedgerChange, NodeId, NodeOutcome, NodeRecord, PauseReason, RolloutEvent, RolloutId,
+    RolloutKind, RolloutRecord, RolloutState, RolloutSummary, SkipReason, Soak, VisitEnd, WaveState,
 };
 use drydock_spec::FailureAction;
 
@@ -184,6 +184,7 @@ impl Pass<'_> {
             record.soak = None;
         }
         self.forget_roster();
+        self.close_absent(id, &mut summary);
         if let Some(rollout) = self.edit_rollout(id) {
             // A parent that was closed with counts already keeps them: its nodes went to its child.
             if rollout.summary.is_none() {
@@ -192,5 +193,30 @@ impl Pass<'_> {
             rollout.head_of_line = None;
         }
         self.set_state(id, state, why);
+    }
+
+    /// Nodes that aren't seen and of which it isn't known whether they are gone: what they had to do with the rollout
+    /// is over as well. Should one come back with a cordon, nothing stands behind that any more and it is taken away.
+    fn close_absent(&mut self, id: &RolloutId, summary: &mut RolloutSummary) {
+        let forgotten = |node: &NodeId| {
+            self.changes.iter().any(|c| matches!(c, LedgerChange::ForgetNode(other) if other == node))
+        };
+        let absent: Vec<(NodeId, NodeRecord)> = self
+            .frame
+            .absent
+            .iter()
+            .filter(|(node, r)| r.assignment.as_ref().is_some_and(|a| a.rollout == *id) && !forgotten(node))
+            .map(|(node, r)| ((*node).clone(), (*r).clone()))
+            .collect();
+        for (node, mut record) in absent {
+            summary.nodes += 1;
+            summary.gone += 1;
+            record.assignment = None;
+            record.soak = None;
+            if record.visit.take().is_some() {
+                record.generation = record.generation.next();
+            }
+            self.changes.push(LedgerChange::Node(node, Box::new(record)));
+        }
     }
 }

@@ -6,11 +6,16 @@ use drydock_spec::PoolName;
 use crate::pass::Pass;
 
 impl Pass<'_> {
-    /// The rollout in which this failed on a pool, unless that was lifted in this very pass.
+    /// The rollout in which this failed on a pool, as far as this very pass knows.
     pub(crate) fn quarantined(&self, pool: &PoolName, target: &Target) -> Option<RolloutId> {
         let lifted = |change: &LedgerChange| matches!(change, LedgerChange::Release(p, r) if p == pool && *r == target.release);
-        let found = self.failed_on(pool, target)?;
-        (!self.changes.iter().any(lifted)).then_some(found)
+        let just_now = self.changes.iter().find_map(|change| match change {
+            LedgerChange::Quarantine(p, r, why) if p == pool && *r == target.release => {
+                Some(why.rollout.clone())
+            }
+            _ => None,
+        });
+        just_now.or_else(|| self.failed_on(pool, target).filter(|_| !self.changes.iter().any(lifted)))
     }
 
     /// The rollout in which this failed on a pool. Where nothing but the layout had changed, the layout is what failed:

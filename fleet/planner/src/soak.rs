@@ -1,6 +1,6 @@
 //! Nodes that serve again and are watched. A timer alone is no soak: health is looked at on every pass.
 
-use drydock_plan::{FailureClass, NodeOutcome, Reason, RolloutRecord, Soak, Step, UnitId};
+use drydock_plan::{Course, FailureClass, NodeOutcome, Reason, RolloutRecord, Soak, Step, UnitId};
 use drydock_spec::{ClusterName, Period};
 
 use crate::{budgets::Asking, pass::Pass, units::Unit};
@@ -102,6 +102,13 @@ impl Pass<'_> {
     /// Takes a watched node out again, at once: it adds nothing to a floor if it is broken already, and needs only a
     /// place in flight.
     fn readmit(&mut self, i: usize, soak: &Soak, rollout: &RolloutRecord, text: String) {
+        // What has failed on its pool by now isn't given another try: then the only way is back.
+        let pool = self.rec(i).assignment.as_ref().map(|a| a.pool.clone());
+        let failed = pool.and_then(|pool| self.quarantined(&pool, &soak.target));
+        if let Some(id) = failed.clone().filter(|_| !self.can_go_back(i, &soak.from)) {
+            self.wait(i, Reason::ReleaseQuarantined { release: soak.target.release.clone(), rollout: id });
+            return;
+        }
         let asking = Asking { reason: drydock_spec::Reason::Upgrade, boost: 0 };
         let refused = self.budget_reasons(&[i], asking, true);
         if let Some(reason) = refused.into_iter().next() {
@@ -115,6 +122,9 @@ impl Pass<'_> {
         self.reserve(i, rollout, &unit, Step::Cordon);
         if let Some(visit) = &mut self.edit(i).visit {
             visit.from = soak.from.clone();
+            if failed.is_some() {
+                visit.course = Course::Back;
+            }
         }
         self.remember(&soak.from.release);
         self.note_evidence(i, FailureClass::Health, soak.target.clone(), None, text);

@@ -1,7 +1,8 @@
 //! One step of every node in flight: what was observed decides whether it goes on, is tried again, or turns back.
 
 use drydock_plan::{
-    ApplyItem, Course, FailureClass, Reason, Step, StepReport, StepState, Target, Visit, VisitEnd,
+    ApplyItem, Course, FailureClass, Reason, RolloutKind, Step, StepReport, StepState, Target, Visit,
+    VisitEnd,
 };
 use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
 use jiff::Timestamp;
@@ -65,6 +66,12 @@ impl Pass<'_> {
     /// Its window has closed, and its calendar says that what isn't applied by then goes back.
     fn returns_at_close(&self, i: usize) -> bool {
         let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { return false };
+        // A way back doesn't wait for windows, so their end doesn't turn it round either.
+        let id = self.rec(i).visit.as_ref().map(|v| &v.rollout);
+        if id.and_then(|id| self.rollout(id)).is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }))
+        {
+            return false;
+        }
         let asks = self.input.fleet.calendars.values().any(|c| {
             c.in_flight_at_close == AtClose::ReturnIfNotApplied
                 && c.windows.iter().any(|w| w.scope.covers_pool(self.input.fleet, pool.name, pool.spec))

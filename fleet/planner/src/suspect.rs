@@ -57,7 +57,7 @@ impl Pass<'_> {
         }
     }
 
-    fn can_go_back(&self, i: usize, from: &Target) -> bool {
+    pub(crate) fn can_go_back(&self, i: usize, from: &Target) -> bool {
         self.vector(&from.release).is_some()
             && self.needs(i, from).iter().all(|item| desired::reversible(self.input.fleet, item))
     }

@@ -16,8 +16,11 @@ const ROLLBACK_FAILURES_MAX: usize = 2;
 impl Pass<'_> {
     pub(crate) fn judge_rollouts(&mut self) {
         for id in self.open_ids() {
+            self.end_pause_nobody_ends(&id);
             let Some(rollout) = self.rollout(&id).cloned() else { continue };
             match rollout.state {
+                // A person has ended it: what is left only finishes.
+                RolloutState::Paused(PauseReason::Aborting { .. }) => continue,
                 RolloutState::Running | RolloutState::Paused(_) => {}
                 RolloutState::Halted
                 | RolloutState::RollingBack
@@ -43,6 +46,22 @@ impl Pass<'_> {
             } else {
                 self.end_patience(&rollout);
             }
+        }
+    }
+
+    /// A pause because of a broken runner ends with the node that met it: when that one doesn't try its checks any more,
+    /// the next one finds out whether they run.
+    fn end_pause_nobody_ends(&mut self, id: &RolloutId) {
+        let tries = |node| {
+            let visit = self.frame.find(node).and_then(|i| self.rec(i).visit.as_ref());
+            visit.is_some_and(|v| v.rollout == *id && v.inconclusive > 0)
+        };
+        let over = self.rollout(id).is_some_and(|r| match &r.state {
+            RolloutState::Paused(PauseReason::Inconclusive { node, .. }) => !tries(node),
+            _ => false,
+        });
+        if over {
+            self.set_state(id, RolloutState::Running, "the node that couldn't be checked is back");
         }
     }
 

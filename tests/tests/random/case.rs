@@ -101,6 +101,10 @@ impl Case {
         };
         Runner::new(world, script, run).run()
     }
+    /// Documents changed under way, so that what was possible at first may have become impossible.
+    pub fn edited(&self) -> bool {
+        self.commits.len() > 1
+    }
     /// The documents in force at the end.
     pub fn last(&self) -> Option<&Commit> {
         self.commits.iter().map(|(commit, _)| commit).max_by_key(|commit| commit.at)

@@ -10,7 +10,7 @@ use super::case::{Case, PASSES_MAX};
 
 /// Of an endless run, seconds from pass to pass on average: some ten passes for a daily try, and some more for other
 /// things that come and go.
-const SLOW_SECS: u64 = 1_500;
+const SLOW_SECS: u64 = 400;
 
 /// Everything that is wrong with a run.
 pub fn judge(case: &Case, run: &Run) -> Vec<String> {
@@ -82,8 +82,10 @@ fn holds(case: &Case, run: &Run, reason: &Reason) -> bool {
                     || node.cordon.foreign.is_some()
                     || run.ledger.nodes.get(id).is_some_and(|r| r.quarantine.is_some())
             });
-            broken && available.saturating_sub(*adds) < *floor
+            // Without anything broken or away only another document helps, and one that came later did the harm.
+            (broken || case.edited()) && available.saturating_sub(*adds) < *floor
         }
+        Reason::BudgetInFlight { used: 0, adds, limit, .. } => case.edited() && adds > limit,
         _ => false,
     }
 }

@@ -2,7 +2,8 @@
 
 use drydock_plan::{Ledger, NodeId, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
 use drydock_spec::{
-    ComponentClass, ComponentName, ComponentSpec, Delivery, DomainKey, DriverSource, Fleet, PoolSpec,
+    ComponentClass, ComponentName, ComponentSpec, Delivery, Disruption, DomainKey, DriverSource, Fleet,
+    PoolSpec,
 };
 
 /// Not usable, for whatever reason that isn't a reservation.
@@ -92,4 +93,27 @@ pub(super) fn runs(
         .filter(|(name, _)| counts(name))
         .all(|(name, version)| seen.running.vector.get(name) == Some(version));
     Some(fits && layout_fits)
+}
+
+/// Whether pods have to leave for the target. In doubt they have.
+pub(super) fn drains(
+    fleet: &Fleet,
+    ledger: &Ledger,
+    pool: Option<&PoolSpec>,
+    seen: &ObservedNode,
+    target: &Target,
+) -> bool {
+    let Some(vector) = ledger.releases.get(&target.release) else { return true };
+    let makes_leave = |name: &ComponentName| {
+        fleet.components.get(name).is_some_and(|c| {
+            let cluster_wide = matches!(c.delivery, Delivery::Deployment(_));
+            let leaves = matches!(c.disruption, Disruption::Drain | Disruption::Reboot);
+            leaves && !cluster_wide && !is_only_observed(c, pool)
+        })
+    };
+    let cut = target.layout.is_some() && target.layout != seen.layout;
+    cut || vector
+        .0
+        .iter()
+        .any(|(name, version)| seen.running.vector.get(name) != Some(version) && makes_leave(name))
 }

@@ -18,6 +18,11 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
         if fresh.urgent || facts::is_broken(seen, Some(fresh.record)) {
             continue;
         }
+        // What makes no pod leave interrupts no job.
+        let pool = fresh.pool.map(|(_, pool)| pool);
+        if !facts::drains(view.input.fleet, view.after, pool, seen, &fresh.visit.to) {
+            continue;
+        }
         match fresh.rollout.map(|r| r.strategy.drain.gangs) {
             None | Some(Gangs::Ignore) => {}
             Some(Gangs::Avoid) => found.when(!seen.work.gangs.is_empty(), GANG, || {
