@@ -38,6 +38,11 @@ fn fleet(name: &str) -> Fleet {
 /// At least so many documents: the demo fleet with copies of its clusters and pools, in files of their own.
 pub(crate) fn documents(at_least: usize) -> Vec<SourceFile> {
     let mut files = read("demo");
+    // The waves of the demo name its two clusters; somebody has to take the copies.
+    for file in files.iter_mut().filter(|f| f.path.starts_with("policies/")) {
+        let text = String::from_utf8(file.bytes.clone()).unwrap();
+        file.bytes = text.replace("\n  maxClusters:", "\n    - name: copies\n  maxClusters:").into_bytes();
+    }
     let one = load(&files).documents;
     let copied: Vec<SourceFile> = files
         .iter()
