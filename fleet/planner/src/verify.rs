@@ -53,6 +53,7 @@ impl Pass<'_> {
         }
         match self.judge_preflight(i, &report) {
             Round::Pass => {
+                self.unpause(i, visit);
                 self.keep_baselines(i, visit, &report);
                 self.arrive(i);
             }
@@ -145,6 +146,8 @@ impl Pass<'_> {
             Some(StepReport { state: StepState::Failed { message }, .. }) => Round::Inconclusive(message),
             // One failing result is enough; the runs that are still to come can't change it.
             Some(report) if self.fails_already(i, &report) => self.judge_verify(i, &report),
+            // The order never reached the node: that says nothing about the release.
+            None if self.overdue(visit) => Round::Inconclusive("nobody has taken up the checks".to_owned()),
             _ if self.overdue(visit) => {
                 // A check that never ends or never begins is settled by the same check on the old release.
                 let text = "checks not done by their deadline".to_owned();
@@ -248,7 +251,7 @@ impl Pass<'_> {
 
     /// The runner broke: it is tried again, and after some rounds the rollout pauses, since nothing is known about
     /// the release. The node keeps trying, so that the pause ends by itself when the runner works again.
-    fn inconclusive(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, text: &str) {
+    pub(crate) fn inconclusive(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, text: &str) {
         let rounds = visit.inconclusive.saturating_add(1);
         self.again(i, strategy);
         // It may be the other node of a pair that doesn't answer: the next round asks another one.

@@ -21,7 +21,8 @@ impl Documents {
         for document in serde_yaml::Deserializer::from_str(text) {
             let value = Value::deserialize(document).map_err(|e| e.to_string())?;
             let word = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-            let (kind, name) = word("/kind").zip(word("/metadata/name")).ok_or("a document without kind or name")?;
+            let (kind, name) =
+                word("/kind").zip(word("/metadata/name")).ok_or("a document without kind or name")?;
             documents.insert((kind, name), value.get("spec").cloned().unwrap_or(json!({})));
         }
         Ok(Self(documents))
@@ -50,9 +51,7 @@ impl Documents {
     }
     /// Loads them as the repository of a commit would be.
     pub(crate) fn load(&self) -> Result<Fleet, String> {
-        let document = |((kind, name), spec): (&(String, String), &Value)| {
-            json!({"apiVersion": "drydock.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
-        };
+        let document = |((kind, name), spec): (&(String, String), &Value)| json!({"apiVersion": "drydock.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
         // JSON is YAML; every text in it is quoted.
         let text: Vec<String> = self.0.iter().map(document).map(|value| value.to_string()).collect();
         let file = SourceFile { path: "fleet.yaml".to_owned(), bytes: text.join("\n---\n").into_bytes() };
@@ -102,7 +101,8 @@ fn inside(value: &mut Value, rest: &[&str], new: &Value) -> Option<()> {
 fn edits_reach_every_place() {
     let text = "kind: A\nmetadata: {name: x}\nspec: {list: [{n: 1}, {n: 2}], gone: 1}\n---\nkind: B\nmetadata: {name: y}\n";
     let mut documents = Documents::read(text).unwrap();
-    let edits = json!({"A/x/list/1/n": 5, "A/x/list/2/n": 7, "A/x/gone": null, "A/x/deep/er": "z", "B/y": null});
+    let edits =
+        json!({"A/x/list/1/n": 5, "A/x/list/2/n": 7, "A/x/gone": null, "A/x/deep/er": "z", "B/y": null});
     documents.edit(&serde_json::from_value(edits).unwrap()).unwrap();
     let left = &documents.0[&("A".to_owned(), "x".to_owned())];
     assert_eq!(*left, json!({"list": [{"n": 1}, {"n": 5}, {"n": 7}], "deep": {"er": "z"}}));

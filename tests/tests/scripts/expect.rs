@@ -107,7 +107,9 @@ pub(crate) fn judge(expect: &Expect, stage: &Stage, run: &Run, output: &str) -> 
     wrong.extend(differ("gangsCut", expect.gangs_cut.as_ref(), &summary.gang_interruptions.cut));
     wrong.extend(differ("gangsMoved", expect.gangs_moved.as_ref(), &summary.gang_interruptions.moved));
     let took = stage.elapsed(run);
-    if expect.finished_within.is_some_and(|most| took > most) || expect.finished_after.is_some_and(|least| took < least) {
+    if expect.finished_within.is_some_and(|most| took > most)
+        || expect.finished_after.is_some_and(|least| took < least)
+    {
         wrong.push(format!("the run took {took}"));
     }
     if let Some(most) = expect.detected_within {
@@ -123,7 +125,9 @@ pub(crate) fn judge(expect: &Expect, stage: &Stage, run: &Run, output: &str) -> 
     wrong.extend(expect.never_waited_for.iter().filter(waited).map(|w| format!("waited for {w}")));
     let waits = golden::waits(run);
     let at_end = |part: &&String| waits.iter().any(|line| line.contains(part.as_str()));
-    wrong.extend(expect.waits_at_end.iter().filter(|p| !at_end(p)).map(|p| format!("doesn't wait at the end for {p}")));
+    wrong.extend(
+        expect.waits_at_end.iter().filter(|p| !at_end(p)).map(|p| format!("doesn't wait at the end for {p}")),
+    );
     wrong.extend(expect.nodes.iter().flat_map(|(id, node)| judge_node(id, node, run)));
     wrong
 }

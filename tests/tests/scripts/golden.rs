@@ -34,7 +34,9 @@ pub(crate) fn waits(run: &Run) -> Vec<String> {
         lines.extend(rollout.waits.iter().map(|why| format!("{} {}", rollout.id, reason(why))));
         for wave in &rollout.waves {
             lines.extend(
-                wave.waits.iter().map(|w| format!("{} {}: {} nodes {}", rollout.id, wave.name, w.nodes, reason(&w.reason))),
+                wave.waits.iter().map(|w| {
+                    format!("{} {}: {} nodes {}", rollout.id, wave.name, w.nodes, reason(&w.reason))
+                }),
             );
         }
     }
@@ -60,7 +62,9 @@ fn empty(value: &Value) -> bool {
 
 fn plain(value: &Value) -> String {
     match value {
-        Value::Object(map) => map.iter().map(|(k, v)| format!("{k}={}", plain(v))).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            map.iter().map(|(k, v)| format!("{k}={}", plain(v))).collect::<Vec<_>>().join(", ")
+        }
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),

@@ -93,7 +93,10 @@ fn compare(path: &Path, output: &str, bless: bool) -> Option<String> {
         return None;
     }
     let diff = TextDiff::from_lines(golden.as_str(), output);
-    Some(format!("the output isn't the golden one (BLESS=1 makes it so):\n{}", diff.unified_diff().context_radius(2)))
+    Some(format!(
+        "the output isn't the golden one (BLESS=1 makes it so):\n{}",
+        diff.unified_diff().context_radius(2)
+    ))
 }
 
 #[test]
@@ -139,7 +142,10 @@ fn nothing_lies_about_without_a_script() {
         }
     }
     wrong.extend(
-        names.iter().filter(|n| !readme.contains(&format!("`{n}`"))).map(|n| format!("README.md doesn't name `{n}`")),
+        names
+            .iter()
+            .filter(|n| !readme.contains(&format!("`{n}`")))
+            .map(|n| format!("README.md doesn't name `{n}`")),
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -65,7 +65,8 @@ impl Stage {
             Word::Skip(node) => CommandKind::Skip { node: NodeId::new(node) },
             Word::RetryNode(node) => CommandKind::RetryNode { node: NodeId::new(node) },
             Word::RetryRelease(release) => {
-                let fleet = &self.commits.iter().rfind(|c| c.at <= at).ok_or("a command before the start")?.fleet;
+                let fleet =
+                    &self.commits.iter().rfind(|c| c.at <= at).ok_or("a command before the start")?.fleet;
                 let found = fleet.releases.iter().find(|(known, _)| known.as_str() == release);
                 let (_, found) = found.ok_or(format!("retry: there is no release {release}"))?;
                 CommandKind::RetryRelease { release: found.vector().id() }
