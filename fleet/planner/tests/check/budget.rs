@@ -329,8 +329,7 @@ fn a_boost_is_for_the_way_back_alone() {
         let mut world = World::new();
         in_flight(&mut world, Amount::Count(1));
         rollback(&mut world, &[0, 1, 2]);
-        let child = world.before.rollouts.get_mut(&RolloutId::new("back")).unwrap();
-        std::sync::Arc::make_mut(&mut child.strategy).rollback.budget_boost = boost;
+        strategy_back(&mut world, |s| s.rollback.budget_boost = boost);
         world
     };
     for (boost, fits) in [(0, 1), (1, 2), (2, 3)] {

@@ -102,8 +102,7 @@ fn a_rollback_passes_unless_denied() {
     ] {
         let mut world = World::new();
         rollback(&mut world, &[0]);
-        let child = world.before.rollouts.get_mut(&RolloutId::new("back")).unwrap();
-        std::sync::Arc::make_mut(&mut child.strategy).rollback.in_freeze = rule;
+        strategy_back(&mut world, |s| s.rollback.in_freeze = rule);
         reserve_back(&mut world, 0);
         calendar(&mut world, vec![window(Day::Thu, "11:00")], vec![freeze(&allow)]);
         if fine { world.is_fine() } else { world.breaks(CALENDAR) }

@@ -63,6 +63,10 @@ fn a_node_that_cannot_be_reached_waits() {
     world.is_fine();
     let mut world = World::new();
     world.was_held(0, out(VisitEnd::GivenBack));
+    world.inventory.clusters.get_mut("c").unwrap().seen_at = ago(6);
+    world.is_fine();
+    let mut world = World::new();
+    world.was_held(0, out(VisitEnd::GivenBack));
     world.inventory.nodes.remove(&node(0));
     world.is_fine();
 }

@@ -49,9 +49,8 @@ fn percentages_of_a_domain_round_down() {
 fn a_way_back_keeps_the_spread() {
     let mut world = World::new();
     rollback(&mut world, &[0, 1]);
-    let child = world.before.rollouts.get_mut(&RolloutId::new("back")).unwrap();
     let rule = Spread { key: DomainKey::Rack, max: Amount::Count(1), at_least_one: false };
-    std::sync::Arc::make_mut(&mut child.strategy).spread = vec![rule];
+    strategy_back(&mut world, |s| s.spread = vec![rule]);
     reserve_back(&mut world, 0);
     world.is_fine();
     reserve_back(&mut world, 1);

@@ -109,7 +109,7 @@ impl World {
             inventory.nodes.insert(node(n), seen);
             before.nodes.insert(node(n), assigned());
         }
-        before.rollouts.insert(roll(), rollout("roll", RolloutKind::Forward));
+        before.rollouts.insert(roll(), Arc::new(rollout("roll", RolloutKind::Forward)));
         let fleet = fleet();
         inventory.assign_pools(&fleet);
         Self { fleet, inventory, before, changes: Vec::new(), actions: Vec::new(), parent: None }
@@ -124,7 +124,10 @@ impl World {
         edit(self.inventory.nodes.get_mut(&node(n)).unwrap());
     }
     pub(crate) fn rollout(&mut self, edit: impl FnOnce(&mut RolloutRecord)) {
-        edit(self.before.rollouts.get_mut(&roll()).unwrap());
+        self.edit_rollout(&roll(), edit);
+    }
+    pub(crate) fn edit_rollout(&mut self, id: &RolloutId, edit: impl FnOnce(&mut RolloutRecord)) {
+        edit(Arc::make_mut(self.before.rollouts.get_mut(id).unwrap()));
     }
     pub(crate) fn strategy(&mut self, edit: impl FnOnce(&mut PolicySpec)) {
         self.rollout(|r| edit(Arc::make_mut(&mut r.strategy)));
@@ -198,7 +201,7 @@ impl World {
         });
     }
     pub(crate) fn change_rollout(&mut self, edit: impl FnOnce(&mut RolloutRecord)) {
-        let mut record = self.after().rollouts.get(&roll()).cloned().unwrap();
+        let mut record = RolloutRecord::clone(&self.after().rollouts[&roll()]);
         edit(&mut record);
         self.changes.push(LedgerChange::Rollout(Box::new(record)));
     }
@@ -218,7 +221,7 @@ impl World {
             let assignment = r.assignment.as_mut().unwrap();
             assignment.batch = assignment.batch.or(Some(1));
         });
-        let mut record = self.after().rollouts.get(&holder).cloned().unwrap();
+        let mut record = RolloutRecord::clone(&self.after().rollouts[&holder]);
         record.waves[0].in_batch += 1;
         self.changes.push(LedgerChange::Rollout(Box::new(record)));
     }
@@ -359,7 +362,7 @@ pub(crate) fn rollback(world: &mut World, nodes: &[usize]) {
     world.rollout(|r| r.state = RolloutState::RollingBack);
     let mut child = rollout("back", RolloutKind::Rollback { of });
     child.targets.clear();
-    world.before.rollouts.insert(child.id.clone(), child);
+    world.before.rollouts.insert(child.id.clone(), Arc::new(child));
     for &n in nodes {
         world.runs(n, &new_vector());
         world.was(n, |r| {
@@ -368,6 +371,10 @@ pub(crate) fn rollback(world: &mut World, nodes: &[usize]) {
             assignment.target = target(&old_vector());
         });
     }
+}
+/// Edits the strategy of that rollback.
+pub(crate) fn strategy_back(world: &mut World, edit: impl FnOnce(&mut PolicySpec)) {
+    world.edit_rollout(&RolloutId::new("back"), |r| edit(Arc::make_mut(&mut r.strategy)));
 }
 pub(crate) fn reserve_back(world: &mut World, n: usize) {
     world.reserve_as(n, |v| {

@@ -54,7 +54,8 @@ fn a_visit_belongs_to_the_assignment() {
     world.was(0, |r| r.assignment = None);
     world.breaks("I18 one visit");
     let mut world = World::new();
-    world.before.rollouts.insert(RolloutId::new("other"), rollout("other", RolloutKind::Forward));
+    let other = rollout("other", RolloutKind::Forward);
+    world.before.rollouts.insert(RolloutId::new("other"), std::sync::Arc::new(other));
     world.was_held(0, |_| {});
     world.was(0, |r| r.assignment.as_mut().unwrap().rollout = RolloutId::new("other"));
     world.breaks("I18 one visit");

@@ -36,7 +36,7 @@ fn large() -> World {
         record.assignment.as_mut().unwrap().batch = Some(1);
         world.changes.push(LedgerChange::Node(node(n), Box::new(record)));
     }
-    let mut record = ledger.rollouts.remove(&roll()).unwrap();
+    let mut record = RolloutRecord::clone(&ledger.rollouts.remove(&roll()).unwrap());
     record.waves[0].in_batch = 300;
     world.changes.push(LedgerChange::Rollout(Box::new(record)));
     world
