@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod commands;
+mod demo;
 mod examples;
 mod exit;
 mod planning;

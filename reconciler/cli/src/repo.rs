@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use drydock_source::{CommitInfo, ErrorKind, ReadOptions, Snapshot, SourceError, WORKTREE, read_at, read_worktree};
+use drydock_source::{
+    CommitInfo, ErrorKind, ReadOptions, Snapshot, SourceError, WORKTREE, read_at, read_worktree,
+};
 use drydock_spec::{Diagnostic, Fleet, Loaded, Severity, SourceFile, load};
 use jiff::Timestamp;
 
@@ -81,7 +83,9 @@ fn as_typed(mut snapshot: Snapshot, folder: &Path) -> Snapshot {
 
 fn unreadable(error: SourceError) -> Failure {
     let hint = match error.kind() {
-        ErrorKind::EmptyTree => Some("documents are .yaml or .yml files; `drydock demo` makes a fleet to copy"),
+        ErrorKind::EmptyTree => {
+            Some("documents are .yaml or .yml files; `drydock demo` makes a fleet to copy")
+        }
         ErrorKind::RefNotFound => Some("`git log --oneline` lists revisions"),
         ErrorKind::PathNotFound => Some("the folder isn't in that revision"),
         _ => None,

@@ -51,9 +51,13 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     let from = repo::read(&args.path, &Place::Revision(args.from.clone()))?;
     let to = repo::read(&args.path, &args.to.clone().map_or(Place::Worktree, Place::Revision))?;
     let (Ok(before), after) = (from.fleet(), to.fleet()) else {
-        let message = format!("the documents at {} have errors, so there is nothing to compare with", args.from);
-        return Err(Failure::new(Exit::Findings, message)
-            .hint(format!("drydock validate {} --rev {}", args.path.display(), args.from)));
+        let message =
+            format!("the documents at {} have errors, so there is nothing to compare with", args.from);
+        return Err(Failure::new(Exit::Findings, message).hint(format!(
+            "drydock validate {} --rev {}",
+            args.path.display(),
+            args.from
+        )));
     };
     let after = match after {
         Ok(after) => after,
@@ -85,7 +89,9 @@ fn side(read: &Read) -> Side {
 
 /// Warnings that the change brings. Notes aren't worth a reviewer's time, old warnings were seen before.
 fn new_warnings(from: &Read, to: &Read) -> Vec<Diagnostic> {
-    let known = |d: &Diagnostic| from.loaded.diagnostics.iter().any(|old| old.rule == d.rule && old.message == d.message);
+    let known = |d: &Diagnostic| {
+        from.loaded.diagnostics.iter().any(|old| old.rule == d.rule && old.message == d.message)
+    };
     let warnings = to.loaded.diagnostics.iter().filter(|d| d.severity == Severity::Warning && !known(d));
     warnings.cloned().collect()
 }

@@ -76,9 +76,11 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     ui.show(&report, || {
         let shown = loaded.diagnostics.iter().filter(|d| !(args.quiet && d.severity == Severity::Note));
         let mut text: Vec<String> = shown.map(|d| diagnostic::render(d, ui)).collect();
-        text.extend(read.passed_over.iter().map(|what| {
-            format!("{}: passed over: {what}", ui.paint.tone(Tone::Warn, "warning"))
-        }));
+        text.extend(
+            read.passed_over
+                .iter()
+                .map(|what| format!("{}: passed over: {what}", ui.paint.tone(Tone::Warn, "warning"))),
+        );
         text.push(summary(&report, args.quiet, ui));
         text.join("\n")
     })?;
@@ -89,11 +91,16 @@ fn summary(report: &Report<'_>, quiet: bool, ui: &Ui) -> String {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let tone = |n: usize, tone: Tone| if n > 0 { tone } else { Tone::Plain };
     let errors = ui.paint.tone(tone(report.errors, Tone::Bad), &count(number(report.errors), "error"));
-    let warnings = ui.paint.tone(tone(report.warnings, Tone::Warn), &count(number(report.warnings), "warning"));
+    let warnings =
+        ui.paint.tone(tone(report.warnings, Tone::Warn), &count(number(report.warnings), "warning"));
     let notes = match report.notes {
         n if n > 0 && !quiet => format!(", {}", count(number(n), "note")),
         _ => String::new(),
     };
-    let documents = format!("{} document{}", grouped(report.documents as u64), if report.documents == 1 { "" } else { "s" });
+    let documents = format!(
+        "{} document{}",
+        grouped(report.documents as u64),
+        if report.documents == 1 { "" } else { "s" }
+    );
     format!("{errors}, {warnings}{notes} in {documents} ({} ms)", report.milliseconds)
 }

@@ -1,7 +1,55 @@
-//! stub
-use crate::exit::Result;
+//! `drydock why`.
+
+use crate::client::{Target, answers::Node, parse};
+use crate::exit::{Exit, Failure, Result};
+use crate::render::node;
+use crate::render::time::When;
 use crate::ui::Ui;
+
+const EXAMPLES: &str = "Examples:
+  drydock why c12-stage/h100-stage-003
+  drydock why c12-stage/h100-stage-003 --format json | jq .why.waitsFor
+All reasons are given, not the first one, each with its number and its time.";
+
 /// What is typed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-pub(crate) fn run(_: Args, _: &Ui) -> Result { Ok(crate::exit::Exit::Ok) }
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The node, as cluster/node.
+    node: String,
+    /// Show times in this zone, for example Europe/Berlin.
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Asks and shows.
+pub(crate) fn run(args: Args, ui: &Ui) -> Result {
+    let path = node_path(&args.node)?;
+    let reader = args.target.reader()?;
+    let answer = reader.get(&path).map_err(|failure| match failure.exit {
+        Exit::NoInput => failure.hint("`drydock status --nodes` lists nodes"),
+        _ => failure,
+    })?;
+    if let Some(caveat) = reader.caveat() {
+        ui.note(&caveat);
+    }
+    let node: Node = parse(&answer)?;
+    let when = When::new(node.at, args.zone.as_deref());
+    ui.show(&answer, || node::why(&node, &when, ui.paint, ui.width))?;
+    Ok(Exit::Ok)
+}
+
+/// `/nodes/cluster/node`.
+fn node_path(node: &str) -> Result<String> {
+    let mut parts = node.split('/').filter(|part| !part.is_empty());
+    let legal =
+        |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(cluster), Some(name), None) if legal(cluster) && legal(name) => {
+            Ok(format!("/nodes/{cluster}/{name}"))
+        }
+        _ => Err(Failure::usage(format!("{node:?} is no node")).hint("write it as cluster/node")),
+    }
+}

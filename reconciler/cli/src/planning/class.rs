@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use drydock_spec::{ComponentClass, ComponentName, Delivery, Disruption, DriverSource, Fleet, PoolSpec, PoolTarget};
+use drydock_spec::{
+    ComponentClass, ComponentName, Delivery, Disruption, DriverSource, Fleet, PoolSpec, PoolTarget,
+};
 use serde::Serialize;
 
 /// What moving does to a node, from least to most.
@@ -64,8 +66,7 @@ pub(super) fn of(fleet: &Fleet, pool: &PoolSpec, from: &PoolTarget, to: &PoolTar
 
 fn of_component(fleet: &Fleet, pool: &PoolSpec, name: &ComponentName) -> Class {
     let Some(component) = fleet.components.get(name) else { return Class::Drain };
-    let theirs =
-        component.class == ComponentClass::GpuDriver && pool.driver_source != DriverSource::Managed;
+    let theirs = component.class == ComponentClass::GpuDriver && pool.driver_source != DriverSource::Managed;
     match component.delivery {
         // Somebody else moves it.
         Delivery::Observe {} => Class::None,

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drydock_plan::{CommitRef, Inventory, Ledger, NodeId, Planned, RolloutRecord, RolloutState};
 use drydock_planner::{Input, plan};
 use drydock_sim::{World, WorldOptions};
-use drydock_spec::{
-    Fleet, FleetDiff, Gate, PoolChange, PoolName, SourceFile, Window, diff, removal,
-};
+use drydock_spec::{Fleet, FleetDiff, Gate, PoolChange, PoolName, SourceFile, Window, diff, removal};
 use jiff::Timestamp;
 
 use super::{Class, Draft, RolloutDraft, Side, Unmoved, WaveDraft, class, limits, most};
@@ -39,8 +37,7 @@ pub(crate) fn draft(sides: &Sides<'_>, at: Timestamp) -> Draft {
     let world = world(from, to, at, &WorldOptions::default());
     let commit = commit(sides, at);
     let ledger = Ledger::default();
-    let input =
-        Input { fleet: to, commit: &commit, inventory: world.inventory(), ledger: &ledger, now: at };
+    let input = Input { fleet: to, commit: &commit, inventory: world.inventory(), ledger: &ledger, now: at };
     let Planned { plan, report } = plan(&input);
     let mut after = ledger.clone();
     plan.changes.into_iter().for_each(|change| after.apply(change));
@@ -98,7 +95,7 @@ pub(crate) fn draft(sides: &Sides<'_>, at: Timestamp) -> Draft {
         clusters: count(moving.iter().map(|id| id.cluster()).collect::<BTreeSet<_>>().len()),
         nodes: count(moving.len()),
         gpus: moving.iter().map(|id| gpus(world.inventory(), id)).sum(),
-        limits: limits::limits(to, sides.files, after.rollouts.values(), &pools, world.inventory()),
+        limits: limits::limits(to, sides.files, after.rollouts.values().map(|r| &**r), &pools, world.inventory()),
         rollouts,
         unmoved: unmoved(&report.holds, to, &changes, world.inventory(), at),
         warnings: Vec::new(),
@@ -191,7 +188,9 @@ fn documents(changes: &FleetDiff) -> BTreeMap<&'static str, u32> {
 /// Pools that differ only because the release or layout they name differs.
 fn unchanged_pools(changes: &FleetDiff) -> usize {
     let inherited = |change: &&PoolChange| match change {
-        PoolChange::Changed { from, to } => from != to && from.release == to.release && from.layout == to.layout,
+        PoolChange::Changed { from, to } => {
+            from != to && from.release == to.release && from.layout == to.layout
+        }
         PoolChange::Added { .. } | PoolChange::Removed { .. } | PoolChange::Renamed { .. } => false,
     };
     changes.pools.values().filter(inherited).count()
@@ -244,7 +243,13 @@ fn wave(
     checks.retain(|class| seen.insert(*class));
     WaveDraft {
         name: record.waves[index].name.clone(),
-        clusters: members.nodes.iter().map(|id| id.cluster().to_owned()).collect::<BTreeSet<_>>().into_iter().collect(),
+        clusters: members
+            .nodes
+            .iter()
+            .map(|id| id.cluster().to_owned())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect(),
         nodes: count(members.nodes.len()),
         gpus: members.nodes.iter().map(|id| gpus(inventory, id)).sum(),
         class,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use drydock_plan::CommitRef;
-use drydock_sim::{Commit, FaultSpec, How, Place, RunOptions, Runner, Script, Summary, Workload, WorldOptions};
+use drydock_sim::{
+    Commit, FaultSpec, How, Place, RunOptions, Runner, Script, Summary, Workload, WorldOptions,
+};
 use drydock_spec::{ComponentClass, Fleet, Period};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -51,7 +53,8 @@ pub(crate) fn forecast(sides: &Sides<'_>, draft: &Draft, runs: u32) -> Option<Fo
         return None;
     }
     let fleet = Arc::new(sides.to.clone());
-    let all: Vec<Summary> = (1..=runs).map(|seed| run(sides, draft, &fleet, seed.into(), Vec::new())).collect();
+    let all: Vec<Summary> =
+        (1..=runs).map(|seed| run(sides, draft, &fleet, seed.into(), Vec::new())).collect();
     let mut seconds: Vec<u64> = all.iter().map(|summary| summary.virtual_seconds).collect();
     seconds.sort_unstable();
     let done = |percent: usize| {
@@ -60,8 +63,9 @@ pub(crate) fn forecast(sides: &Sides<'_>, draft: &Draft, runs: u32) -> Option<Fo
     };
     let bad = bad_driver(sides.to, draft);
     let if_bad = bad.map(|fault| {
-        let runs: Vec<Summary> =
-            (1..=runs.min(3)).map(|seed| run(sides, draft, &fleet, seed.into(), vec![fault.clone()])).collect();
+        let runs: Vec<Summary> = (1..=runs.min(3))
+            .map(|seed| run(sides, draft, &fleet, seed.into(), vec![fault.clone()]))
+            .collect();
         IfBad {
             exposed_nodes: runs.iter().map(|summary| summary.exposed_nodes).max().unwrap_or_default(),
             detected_after: runs
@@ -79,7 +83,9 @@ pub(crate) fn forecast(sides: &Sides<'_>, draft: &Draft, runs: u32) -> Option<Fo
     };
     Some(Forecast {
         runs,
-        succeeded: draft::count(all.iter().filter(|s| s.outcome.values().all(|word| word == "Succeeded")).count()),
+        succeeded: draft::count(
+            all.iter().filter(|s| s.outcome.values().all(|word| word == "Succeeded")).count(),
+        ),
         done_p50: done(50),
         done_p90: done(90),
         max_in_flight: all.iter().map(|s| s.max_in_flight).max().unwrap_or_default(),
@@ -93,7 +99,8 @@ pub(crate) fn forecast(sides: &Sides<'_>, draft: &Draft, runs: u32) -> Option<Fo
 
 fn run(sides: &Sides<'_>, drawn: &Draft, fleet: &Arc<Fleet>, seed: u64, faults: Vec<FaultSpec>) -> Summary {
     let bad = !faults.is_empty();
-    let options = WorldOptions { seed, faults, workload: Some(Workload::default()), ..WorldOptions::default() };
+    let options =
+        WorldOptions { seed, faults, workload: Some(Workload::default()), ..WorldOptions::default() };
     let world = draft::world(sides.from, sides.to, drawn.at, &options);
     let commit: CommitRef = draft::commit(sides, drawn.at);
     let script = Script {

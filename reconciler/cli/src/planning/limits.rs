@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_plan::{Inventory, RolloutRecord};
-use drydock_spec::{Amount, BudgetSpec, BudgetUnit, Each, Fleet, Named, PolicySpec, PoolName, SourceFile, Wave};
+use drydock_spec::{
+    Amount, BudgetSpec, BudgetUnit, Each, Fleet, Named, PolicySpec, PoolName, SourceFile, Wave,
+};
 
 use super::{Limit, draft, most, origin};
 use crate::render::reason::count;
@@ -137,14 +139,19 @@ fn policy_limits(texts: &Texts<'_>, name: &str, policy: &Named<PolicySpec>, foun
         add(format!("spread over {}", spread.key.as_str()), spread.max.to_string(), &["spread"]);
     }
     let drain = &policy.drain;
-    add("wait for checkpoint".to_owned(), drain.checkpoint.wait.to_string(), &["drain", "checkpoint", "wait"]);
+    add(
+        "wait for checkpoint".to_owned(),
+        drain.checkpoint.wait.to_string(),
+        &["drain", "checkpoint", "wait"],
+    );
     add("drain timeout".to_owned(), drain.timeout.to_string(), &["drain", "timeout"]);
     add("wait for disruption budgets".to_owned(), drain.pdb.wait.to_string(), &["drain", "pdb", "wait"]);
     let deadline = &policy.deadline;
     add("deadline preflight".to_owned(), deadline.preflight.to_string(), &["deadline", "preflight"]);
     add("deadline reboot".to_owned(), deadline.reboot.to_string(), &["deadline", "reboot"]);
     add("deadline rollout".to_owned(), deadline.rollout.to_string(), &["deadline", "rollout"]);
-    let tries = format!("{} of apply, {} of checks", policy.retry.apply_attempts, policy.retry.check_attempts);
+    let tries =
+        format!("{} of apply, {} of checks", policy.retry.apply_attempts, policy.retry.check_attempts);
     add("tries".to_owned(), tries, &["retry"]);
     add("lost after".to_owned(), policy.lost_after.to_string(), &["lostAfter"]);
     add("patience".to_owned(), policy.patience.to_string(), &["patience"]);

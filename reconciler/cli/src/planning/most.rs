@@ -54,7 +54,8 @@ fn batch(record: &RolloutRecord, wave: usize, units: u32) -> Option<u32> {
 
 /// What a budget lets be away of the wave, in the budget's unit; `None` when it doesn't touch it.
 fn limit(fleet: &Fleet, budget: &BudgetSpec, members: &Members<'_>, inventory: &Inventory) -> Option<u32> {
-    if budget.reasons.as_ref().is_some_and(|r| !r.contains(&drydock_spec::Reason::Upgrade)) || !budget.active.is_empty()
+    if budget.reasons.as_ref().is_some_and(|r| !r.contains(&drydock_spec::Reason::Upgrade))
+        || !budget.active.is_empty()
     {
         return None;
     }
@@ -118,7 +119,12 @@ fn largest_domains(
 }
 
 /// The part of a budget's scope that a node is counted in; `None` when it isn't in the scope.
-pub(super) fn group(fleet: &Fleet, budget: &BudgetSpec, id: &NodeId, inventory: &Inventory) -> Option<String> {
+pub(super) fn group(
+    fleet: &Fleet,
+    budget: &BudgetSpec,
+    id: &NodeId,
+    inventory: &Inventory,
+) -> Option<String> {
     let node = inventory.nodes.get(id)?;
     let name = node.pool.as_ref()?;
     let pool = fleet.pools.get(name)?;

@@ -6,7 +6,8 @@
 pub(super) fn line_of(text: &str, from: u32, path: &[&str]) -> Option<u32> {
     let lines: Vec<&str> = text.lines().collect();
     let first = usize::try_from(from).ok()?.saturating_sub(1);
-    let end = lines.iter().skip(first).position(|line| line.starts_with("---")).map_or(lines.len(), |n| first + n);
+    let end =
+        lines.iter().skip(first).position(|line| line.starts_with("---")).map_or(lines.len(), |n| first + n);
     // `kind` stands at the same depth as `spec`, before or after it; the document may begin above it.
     let start = lines.iter().take(first).rposition(|line| line.starts_with("---")).map_or(0, |n| n + 1);
     let (mut at, mut indent, mut inline) = (start, None, None);
@@ -45,7 +46,9 @@ fn find(lines: &[&str], from: usize, end: usize, above: Option<usize>, part: &st
             continue;
         }
         let indent = indent_of(line);
-        if above.is_some_and(|above| indent <= above && !(indent == above && line.trim_start().starts_with("- "))) {
+        // The entries of a list may stand as deep as its key.
+        let entry = part.contains('=') && line.trim_start().starts_with("- ");
+        if above.is_some_and(|above| indent < above || (indent == above && !entry)) {
             return None;
         }
         let text = line.trim_start();

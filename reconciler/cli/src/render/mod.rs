@@ -1,11 +1,14 @@
 //! How things look on a terminal. Pure: values in, text out.
 
 pub(crate) mod diagnostic;
+pub(crate) mod event;
 pub(crate) mod node;
 pub(crate) mod paint;
 pub(crate) mod plan;
 pub(crate) mod reason;
 pub(crate) mod rollout;
+pub(crate) mod simulation;
+pub(crate) mod story;
 pub(crate) mod table;
 pub(crate) mod time;
 

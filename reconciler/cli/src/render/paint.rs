@@ -42,8 +42,8 @@ impl Tone {
         match word {
             "Succeeded" | "Synced" | "Healthy" | "Complete" | "Fresh" | "ok" => Self::Good,
             "Running" | "Progressing" | "Soaking" | "RollingBack" => Self::Busy,
-            "Paused" | "Suspended" | "OutOfSync" | "Drifted" | "GatedBefore" | "GatedAfter" | "RolledBack"
-            | "Stale" | "warning" | "Aborted" => Self::Warn,
+            "Paused" | "Suspended" | "OutOfSync" | "Drifted" | "GatedBefore" | "GatedAfter"
+            | "RolledBack" | "Stale" | "warning" | "Aborted" => Self::Warn,
             "Halted" | "Rejected" | "RollbackBlocked" | "Failed" | "Degraded" | "Missing" | "Conflict"
             | "Unreachable" | "error" => Self::Bad,
             "Pending" | "Skipped" | "Superseded" | "note" => Self::Dim,

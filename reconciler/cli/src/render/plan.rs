@@ -36,9 +36,12 @@ pub(crate) fn text(draft: &Draft, zone: Option<&str>, ui: &Ui) -> String {
         out.extend(d.hint.iter().map(|hint| format!("           {hint}")));
     }
     if !draft.is_empty() {
-        out.extend(draft.not_evaluated.iter().map(|what| {
-            ui.paint.dim(&wrap(&format!("not seen  {what}"), 10, ui.width))
-        }));
+        out.extend(
+            draft
+                .not_evaluated
+                .iter()
+                .map(|what| ui.paint.dim(&wrap(&format!("not seen  {what}"), 10, ui.width))),
+        );
     }
     out.join("\n")
 }
@@ -86,7 +89,8 @@ fn changes(draft: &Draft, ui: &Ui) -> Vec<String> {
     let names = |pools: &[PoolName]| pools.iter().map(ToString::to_string).collect::<Vec<_>>();
     list("repartitioned:", names(&draft.repartitioned), Tone::Plain);
     list("new pools:", names(&draft.added), Tone::Plain);
-    let renamed = draft.renamed.iter().map(|(old, new)| format!("{old} -> {new} (no node moves for it)")).collect();
+    let renamed =
+        draft.renamed.iter().map(|(old, new)| format!("{old} -> {new} (no node moves for it)")).collect();
     list("renamed:", renamed, Tone::Plain);
     list("REMOVED pools (their nodes stay as they are and are nobody's):", names(&draft.removed), Tone::Bad);
     list("can't be taken back:", draft.irreversible.clone(), Tone::Warn);
@@ -172,7 +176,8 @@ fn forecast_lines(forecast: &Forecast, when: &When) -> Vec<String> {
 
 /// Limits that were said, one a line, then those that nobody said anything about.
 fn limits(limits: &[Limit], ui: &Ui) -> Vec<String> {
-    let (default, said): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| limit.origin == "default");
+    let (default, said): (Vec<&Limit>, Vec<&Limit>) =
+        limits.iter().partition(|limit| limit.origin == "default");
     let mut out = Vec::new();
     if !said.is_empty() {
         let mut table = Columns::new(&["limit", "value", "said by"], ui.paint, ui.width);
@@ -187,7 +192,8 @@ fn limits(limits: &[Limit], ui: &Ui) -> Vec<String> {
         out.push(table.finish(""));
     }
     if !default.is_empty() {
-        let list: Vec<String> = default.iter().map(|limit| format!("{} {}", limit.what, limit.value)).collect();
+        let list: Vec<String> =
+            default.iter().map(|limit| format!("{} {}", limit.what, limit.value)).collect();
         out.push(wrap(&format!("defaults  {}", list.join("; ")), 10, ui.width));
     }
     out

@@ -1,6 +1,8 @@
 //! Tables without lines, as `kubectl` prints them.
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
 
 use super::paint::{Paint, Tone};
 

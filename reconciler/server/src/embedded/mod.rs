@@ -1,5 +1,6 @@
 //! Everything in one process, with a simulated fleet: what `drydock demo` and a first try run.
 
+mod offline;
 mod options;
 mod world;
 
@@ -11,14 +12,15 @@ use std::time::Duration;
 use drydock_plan::{RolloutId, RolloutRecord, RolloutState};
 use drydock_sim::{FaultSpec, Oracle};
 use drydock_source::{
-    Clock, GitLook, Look, ReadOptions, SourceError, SourceHandle, SourceSpec, SourceTask, TaskOptions, Watching,
-    WorktreeLook, watch_repository, watch_worktree,
+    Clock, GitLook, Look, ReadOptions, SourceError, SourceHandle, SourceSpec, SourceTask, TaskOptions,
+    Watching, WorktreeLook, watch_repository, watch_worktree,
 };
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use offline::Offline;
 pub use options::{EmbeddedOptions, SourceOptions};
 pub use world::{Backstage, EmbeddedWorld};
 
@@ -75,7 +77,7 @@ pub struct Summary {
     /// What the observer of truth in the simulated fleet has noted.
     pub oracle: Oracle,
     /// Rollouts, in the order in which they were made.
-    pub rollouts: Vec<RolloutRecord>,
+    pub rollouts: Vec<Arc<RolloutRecord>>,
     /// Plans that broke an invariant and weren't carried out.
     pub violations: u64,
     /// Planning passes.
@@ -116,7 +118,8 @@ impl Embedded {
         let (world, backstage) = EmbeddedWorld::new(world, options.world);
         let desired = Desired::new(kept, wall());
         let engine_options = EngineOptions { speed: options.speed, rhythm: options.rhythm };
-        let (engine_run, engine) = Engine::new(Arc::clone(&store), world, desired, source.state(), engine_options);
+        let (engine_run, engine) =
+            Engine::new(Arc::clone(&store), world, desired, source.state(), engine_options);
         let mut api = None;
         if let Some(listen) = options.listen {
             let failed = |error| EmbeddedError::Listen { address: listen, error };

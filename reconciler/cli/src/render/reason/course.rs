@@ -26,12 +26,7 @@ pub(super) fn checkpoint(gangs: &[GangId], until: Timestamp, when: &When) -> Str
     format!("{} to save a checkpoint; patience ends {}", some(gangs, 3), when.full(until))
 }
 
-pub(super) fn draining(
-    remaining: u32,
-    blocked_by: Option<&str>,
-    until: Timestamp,
-    when: &When,
-) -> String {
+pub(super) fn draining(remaining: u32, blocked_by: Option<&str>, until: Timestamp, when: &When) -> String {
     let blocked = blocked_by.map_or(String::new(), |by| format!(", held by {by}"));
     format!("{} still to leave{blocked}; patience ends {}", count(remaining, "pod"), when.full(until))
 }

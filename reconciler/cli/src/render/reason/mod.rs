@@ -168,7 +168,10 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!([count(1, "node"), count(0, "node"), count(1168, "GPU")], ["1 node", "0 nodes", "1,168 GPUs"]);
+        assert_eq!(
+            [count(1, "node"), count(0, "node"), count(1168, "GPU")],
+            ["1 node", "0 nodes", "1,168 GPUs"]
+        );
         assert_eq!(some(&["a", "b", "c"], 2), "a, b and 1 more");
     }
 }

@@ -9,12 +9,7 @@ use jiff::Timestamp;
 use super::{count, some};
 use crate::render::time::{When, short};
 
-pub(super) fn window(
-    calendar: &CalendarName,
-    window: &str,
-    opens: Option<Timestamp>,
-    when: &When,
-) -> String {
+pub(super) fn window(calendar: &CalendarName, window: &str, opens: Option<Timestamp>, when: &When) -> String {
     match opens {
         Some(at) => format!("window {window} (calendar {calendar}) opens {}", when.full(at)),
         None => format!("window {window} (calendar {calendar}) never opens"),
@@ -98,13 +93,7 @@ pub(super) fn spread(key: DomainKey, domain: &str, limit: u32, used: u32) -> Str
     format!("spread over {}: {used} of {limit} of {domain} are away", key.as_str())
 }
 
-pub(super) fn gang(
-    gang: &GangId,
-    nodes: u32,
-    inside: u32,
-    ends: Option<Timestamp>,
-    when: &When,
-) -> String {
+pub(super) fn gang(gang: &GangId, nodes: u32, inside: u32, ends: Option<Timestamp>, when: &When) -> String {
     let end = ends.map_or(String::new(), |at| format!("; it should end {}", when.full(at)));
     format!(
         "job {gang} runs on {} and only {inside} of them may go now; all of its nodes move together{end}",
@@ -161,13 +150,7 @@ pub(super) fn wave_jobs(wave: &WaveName, have: u32, need: u32) -> String {
     format!("wave {wave} has seen {have} of {need} jobs end well")
 }
 
-pub(super) fn approval(
-    wave: &WaveName,
-    gate: GatePoint,
-    team: &TeamName,
-    given: u32,
-    needed: u32,
-) -> String {
+pub(super) fn approval(wave: &WaveName, gate: GatePoint, team: &TeamName, given: u32, needed: u32) -> String {
     let side = match gate {
         GatePoint::Before => "before",
         GatePoint::After => "after",
@@ -194,7 +177,10 @@ pub(super) fn release_quarantined(release: &ReleaseId, rollout: &RolloutId) -> S
 }
 
 pub(super) fn node_quarantined(since: Timestamp, rollout: &RolloutId, when: &When) -> String {
-    format!("quarantined {} in {rollout}; to try anyway: drydock retry NODE --reason \"…\"", when.relative(since))
+    format!(
+        "quarantined {} in {rollout}; to try anyway: drydock retry NODE --reason \"…\"",
+        when.relative(since)
+    )
 }
 
 pub(super) fn skipped_by_control() -> String {
