@@ -123,7 +123,7 @@ impl Pass<'_> {
                 }
             }
             let (reserved, broken) = (self.rec(i).visit.is_some(), self.broken(i));
-            let before = broken && self.rec(i).assignment.as_ref().is_none_or(|a| a.exposed.is_none());
+            let before = broken && self.was_there_before(i);
             let Counters { counters, of_pool, of_node } = &mut counts;
             for &at in of_pool[pool].iter().chain(of_node.get(&i).into_iter().flatten()) {
                 let counter = &mut counters[at as usize];
@@ -136,6 +136,17 @@ impl Pass<'_> {
             }
         }
         self.counters = Some(counts);
+    }
+
+    /// If it is broken, no rollout has had a hand in it. Between two rollouts it has no part in any, but its visit or soak
+    /// still tells.
+    fn was_there_before(&self, i: usize) -> bool {
+        let record = self.rec(i);
+        let changed =
+            |v: &drydock_plan::Visit| v.step.stage() >= 4 || v.course != drydock_plan::Course::Forward;
+        record.soak.is_none()
+            && !record.visit.as_ref().is_some_and(changed)
+            && record.assignment.as_ref().is_none_or(|a| a.exposed.is_none())
     }
 
     fn budgets_of_pools(&self, budgets: &[ActiveBudget<'_>]) -> Vec<Vec<usize>> {

@@ -56,6 +56,10 @@ impl Pass<'_> {
                 if let Some(a) = &mut record.assignment {
                     a.batch = None;
                 }
+                // In this very pass, or admission would take it again before anybody can say so.
+                if end == VisitEnd::GivenBack && self.skip_is_asked(i) {
+                    self.skip(i, SkipReason::Control);
+                }
             }
             VisitEnd::Preexisting => self.skip(i, SkipReason::Preexisting),
             VisitEnd::Deferred => {

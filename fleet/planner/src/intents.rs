@@ -99,6 +99,15 @@ impl Pass<'_> {
         }
     }
 
+    /// Somebody has asked to leave the node out, and that isn't done yet.
+    pub(crate) fn skip_is_asked(&self, i: usize) -> bool {
+        let id = self.frame.nodes[i].id;
+        let mut commands = self.input.ledger.commands.values().filter(|c| !c.done);
+        let mut controls = self.input.fleet.controls.values();
+        commands.any(|c| matches!(&c.what, CommandKind::Skip { node } if node == id))
+            || controls.any(|c| c.skip.iter().any(|node| node == id.as_str()))
+    }
+
     /// True when nothing is left to do about it.
     fn skip_by_control(&mut self, node: &NodeId) -> bool {
         let Some(i) = self.frame.find(node) else { return true };

@@ -189,7 +189,7 @@ impl Pass<'_> {
         })
     }
 
-    fn spread_reasons(&self, unit: &Unit, rollout: &RolloutRecord) -> Vec<Reason> {
+    pub(crate) fn spread_reasons(&self, unit: &Unit, rollout: &RolloutRecord) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for spread in &rollout.strategy.spread {
             let mut adds: BTreeMap<(Option<usize>, &str), u32> = BTreeMap::new();

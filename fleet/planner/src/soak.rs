@@ -110,13 +110,14 @@ impl Pass<'_> {
             return;
         }
         let asking = Asking { reason: drydock_spec::Reason::Upgrade, boost: 0 };
-        let refused = self.budget_reasons(&[i], asking, true);
+        let id = UnitId::new(self.frame.nodes[i].id.as_str());
+        let unit = Unit { id, nodes: vec![i], atomic: false, gangs: Vec::new() };
+        let mut refused = self.spread_reasons(&unit, rollout);
+        refused.extend(self.budget_reasons(&[i], asking, true));
         if let Some(reason) = refused.into_iter().next() {
             self.wait(i, reason);
             return;
         }
-        let id = UnitId::new(self.frame.nodes[i].id.as_str());
-        let unit = Unit { id, nodes: vec![i], atomic: false, gangs: Vec::new() };
         self.count_reservation(i);
         self.edit(i).soak = None;
         self.reserve(i, rollout, &unit, Step::Cordon);

@@ -230,6 +230,10 @@ impl Pass<'_> {
             Some(StepState::Failed { message }) => {
                 self.apply_failed(i, visit, strategy, target, format!("{what}: {message}"));
             }
+            // The order never reached the node: that says nothing about the release.
+            None if self.overdue(visit) => {
+                self.inconclusive(i, visit, strategy, &format!("{what}: nobody has taken it up"));
+            }
             _ if self.overdue(visit) => {
                 let took = Period::between(visit.step_since, self.now());
                 self.apply_failed(i, visit, strategy, target, format!("{what}: not there after {took}"));

@@ -1,9 +1,9 @@
 //! Git moved: rollouts are started, joined by new nodes, or replaced. A change of mind never loses a drain.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::{
-    Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
+    Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
 };
 use drydock_spec::{PolicyName, PolicySpec};
 
@@ -66,7 +66,7 @@ impl Pass<'_> {
     /// are being changed finish what they are at; the rest takes its turn.
     fn supersede(&mut self, old: &RolloutRecord, policy: &PolicyName, spec: &PolicySpec) {
         let family: Vec<RolloutId> = std::iter::once(old.id.clone()).chain(old.child.clone()).collect();
-        let mut busy = Vec::new();
+        let (mut busy, mut parts) = (Vec::new(), BTreeMap::new());
         for i in 0..self.frame.nodes.len() {
             let mine = self.rec(i).assignment.as_ref().is_some_and(|a| family.contains(&a.rollout));
             if !mine {
@@ -74,6 +74,7 @@ impl Pass<'_> {
             }
             if self.rec(i).visit.is_some() {
                 busy.push(i);
+                parts.extend(self.rec(i).assignment.clone().map(|a| (i, a)));
             }
             // Soak for the old release stops counting; where the target is the same it starts anew.
             let record = self.edit(i);
@@ -90,12 +91,13 @@ impl Pass<'_> {
         let holder = new.filter(|id| self.rollout(id).is_some_and(|r| !r.state.is_final()));
         match &holder {
             Some(id) => {
+                parts.iter().for_each(|(i, part)| self.keep_part(*i, part, id));
                 self.take_over(&busy, id);
                 if !spec.supersede.restart_waves {
                     self.keep_waves(old, id);
                 }
             }
-            None => self.return_busy(&busy, old),
+            None => self.return_busy(&busy, &parts, old),
         }
         for id in &family {
             if busy.is_empty() || holder.is_some() {
@@ -105,6 +107,16 @@ impl Pass<'_> {
                 let why = format!("Git moved to {}", self.input.commit.short());
                 self.close(id, RolloutState::Superseded, &why);
             }
+        }
+    }
+
+    /// A node in flight whose pool is gone has no new target: its holder lets it finish what it is at.
+    fn keep_part(&mut self, i: usize, part: &Assignment, id: &RolloutId) {
+        let Some(to) = self.rec(i).visit.as_ref().map(|v| v.to.clone()) else { return };
+        if self.rec(i).assignment.is_none() && self.frame.nodes[i].pool.is_none() {
+            let part = Assignment { rollout: id.clone(), wave: 0, target: to, batch: None, ..part.clone() };
+            self.edit(i).assignment = Some(part);
+            self.forget_roster();
         }
     }
 
@@ -140,10 +152,13 @@ impl Pass<'_> {
     }
 
     /// No rollout can hold them: untouched nodes are returned under the old one, which ends when they are.
-    fn return_busy(&mut self, busy: &[usize], old: &RolloutRecord) {
+    fn return_busy(&mut self, busy: &[usize], parts: &BTreeMap<usize, Assignment>, old: &RolloutRecord) {
         for &i in busy {
             let id = self.rec(i).visit.as_ref().map_or_else(|| old.id.clone(), |v| v.rollout.clone());
             self.assign(i, &id, 0);
+            if let Some(part) = parts.get(&i) {
+                self.keep_part(i, part, &id);
+            }
             let to = self.rec(i).visit.as_ref().map(|v| v.to.clone());
             if let (Some(a), Some(to)) = (&mut self.edit(i).assignment, to) {
                 a.target = to;

@@ -10,7 +10,7 @@ use super::case::{Case, PASSES_MAX};
 
 /// Of an endless run, seconds from pass to pass on average: some ten passes for a daily try, and some more for other
 /// things that come and go.
-const SLOW_SECS: u64 = 400;
+const SLOW_SECS: u64 = 100;
 
 /// Everything that is wrong with a run.
 pub fn judge(case: &Case, run: &Run) -> Vec<String> {
@@ -22,7 +22,50 @@ pub fn judge(case: &Case, run: &Run) -> Vec<String> {
     wrong.extend(cordons(run));
     wrong.extend(drains(case, run));
     wrong.extend(at_rest(case, run));
+    wrong.extend(blame(case, run));
     wrong
+}
+
+/// Trouble that says nothing about a release.
+fn is_innocent(fault: &FaultSpec) -> bool {
+    match fault {
+        FaultSpec::Crash { .. }
+        | FaultSpec::LostWrites { .. }
+        | FaultSpec::DoubledWrites { .. }
+        | FaultSpec::StaleReads { .. }
+        | FaultSpec::ClusterUnreachable { .. }
+        | FaultSpec::SlowDrain { .. }
+        | FaultSpec::PodNeverTerminates { .. }
+        | FaultSpec::PdbBlocks { .. }
+        | FaultSpec::ForeignCordon { .. }
+        | FaultSpec::ForeignUncordon { .. }
+        | FaultSpec::Relabel { .. }
+        | FaultSpec::GangLong { .. } => true,
+        FaultSpec::RefusedWrites { length, .. } => length.is_none(),
+        FaultSpec::BadVersion { .. }
+        | FaultSpec::BadLayout { .. }
+        | FaultSpec::BadNode { .. }
+        | FaultSpec::HungCheck { .. }
+        | FaultSpec::NeverStartsCheck { .. }
+        | FaultSpec::BrokenRunner { .. }
+        | FaultSpec::RdmaPartnerBroken { .. }
+        | FaultSpec::NodeLost { .. }
+        | FaultSpec::Spontaneous { .. }
+        | FaultSpec::HandEdit { .. }
+        | FaultSpec::HealthFault { .. }
+        | FaultSpec::NodeDeleted { .. }
+        | FaultSpec::NodeRecreated { .. } => false,
+    }
+}
+
+/// Where nothing is wrong with versions and nodes, none is blamed.
+fn blame(case: &Case, run: &Run) -> Option<String> {
+    if !case.faults.iter().all(is_innocent) {
+        return None;
+    }
+    let failure = run.ledger.rollouts.values().flat_map(|r| &r.failures).next()?;
+    let text = failure.evidence.first().map_or("", |e| e.text.as_str());
+    Some(format!("{:?} is blamed on {}, and nothing is wrong: {text}", failure.blame, failure.node))
 }
 
 /// Every rollout has come to an end, or says what it waits for and is right.

@@ -4,6 +4,7 @@ use drydock_plan::{Course, RolloutState};
 use drydock_spec::ForeignCordon;
 
 use super::{
+    facts,
     findings::Findings,
     view::{Fresh, View},
 };
@@ -93,7 +94,9 @@ fn release_is_allowed(view: &View<'_>, fresh: &Fresh<'_>, found: &mut Findings) 
     let Some(failed) = view.after.quarantines.get(&key) else { return };
     // Where only the layout changes, the layout is what failed, and another one may be tried.
     let tried = view.after.rollouts.get(&failed.rollout).and_then(|r| r.targets.get(pool));
-    let other_layout = from.release == to.release && tried.is_some_and(|t| t.layout != to.layout);
+    // And a way back goes to a release and a layout that were good together.
+    let alone = from.release == to.release || fresh.rollout.is_some_and(facts::is_automatic_rollback);
+    let other_layout = alone && tried.is_some_and(|t| t.layout != to.layout);
     found.when(!other_layout, BROKEN_CONTROL, || {
         format!("{} is reserved for {}, which is quarantined on {pool}", fresh.id, key.1)
     });

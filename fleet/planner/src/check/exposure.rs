@@ -83,7 +83,11 @@ impl<'a> Batches<'a> {
         }
         for (_, batch) in &self.open {
             let (id, wave) = (&batch.rollout.id, batch.wave);
-            let units = batch.units.len() + batch.back.len();
+            let (away, back) = (batch.units.len(), batch.back.len());
+            // A unit of several nodes may be back in part, so what is back may belong to what is away.
+            let strategy = &batch.rollout.strategy;
+            let several = strategy.drain.gangs == Gangs::Together || !strategy.atomic.is_empty();
+            let units = if several { away.max(back) } else { away + back };
             found.when(units > wave.batch_size as usize, EXPOSURE, || {
                 format!(
                     "{units} units in batch {} of wave {} of {id}, size {}",

@@ -1,0 +1,8 @@
+//! Admission from outside: the worked examples of the rules, and counts that are made once more straight from the
+//! documents.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+mod budgets;
+mod calendar;
+mod examples;
+mod scene;
