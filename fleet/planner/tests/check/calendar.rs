@@ -1,6 +1,5 @@
 //! I10. It is noon on a Wednesday.
 
-use drydock_plan::*;
 use drydock_spec::{
     AtClose, CalendarSpec, Day, DomainKey, DomainRef, Freeze, FreezeAllow, InFreeze, MustFit, Period, Scope,
     Window,
