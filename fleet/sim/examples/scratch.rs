@@ -33,16 +33,16 @@ fn main() {
     let good = fleet(dir, &[("580.95.05", "580.105.08")]);
     let fixed = fleet(dir, &[("580.95.05", "580.126.20")]);
     let mut opts = WorldOptions { seed, start: "2026-03-02T17:00:00Z".parse().unwrap(), workload: Some(Workload{gang_nodes:4, ..Default::default()}), ..Default::default() }.running_as(&old);
-    let fault = r#"{"badVersion":{"component":"gpu-driver","version":"580.126.09","how":{"readyButBroken":{"class":"driver"}}}}"#;
+    let fault = r#"{"badVersion":{"component":"gpu-driver","version":"580.126.09","how":{"readyButBroken":{"check":"driver"}}}}"#;
     match serde_json_like(fault) { Ok(f) => opts.faults.push(f), Err(e) => eprintln!("fault: {e}") }
-    if let Some(f) = a.get(5) { let t = std::fs::read_to_string(f).unwrap(); opts.faults.extend(FaultSpec::parse(&t).unwrap()); }
+    if let Some(f) = a.get(5) { let t = std::fs::read_to_string(f).unwrap(); opts.faults.extend(FaultSpec::list(&t).unwrap()); }
     let start = opts.start;
     let world = World::from_fleet(&first, &opts);
     let mut commits = vec![commit(1, start, &first)];
     let d = Period::from_hours(72).after(start);
     match act.as_str() { "good" => {}, "good2" => commits.push(commit(2, d, &good)), "broken" => commits.push(commit(2, d, &bad)), "fixed" => { commits.push(commit(2, d, &bad)); commits.push(commit(3, Period::from_hours(48).after(d), &fixed)); } _ => {} }
     let t = std::time::Instant::now();
-    let run = Runner::new(world, Script { commits, commands: vec![] }, RunOptions { quantum: Period::from_secs(quantum), node_lines: std::env::var("NODES").is_ok(), ..Default::default() }).run();
+    let run = Runner::new(world, Script { commits, commands: vec![] }, RunOptions { quantum: Period::from_secs(quantum), node_lines: std::env::var("NODES").is_ok(), approve_after: Some(Period::from_mins(10)), checked: std::env::var("NOCHECK").is_err(), ..Default::default() }).run();
     let s = &run.summary;
     if std::env::var("TL").is_ok() { for l in &s.timeline { println!("{} {}", l.at, l.text); } }
     let mut s2 = s.clone(); s2.timeline.clear();
@@ -50,4 +50,4 @@ fn main() {
     println!("elapsed {:?}", t.elapsed());
     if std::env::var("REP").is_ok() { println!("{:#?}", run.report); }
 }
-fn serde_json_like(t: &str) -> Result<FaultSpec, String> { FaultSpec::parse(&format!("- {t}\n")).map(|mut v| v.remove(0)).map_err(|e| e.to_string()) }
+fn serde_json_like(t: &str) -> Result<FaultSpec, String> { FaultSpec::list(&format!("- {t}\n")).map(|mut v| v.remove(0)).map_err(|e| e.to_string()) }
