@@ -264,7 +264,9 @@ impl State {
         for (id, node) in &self.nodes {
             let record = self.ledger.nodes.get(id).cloned().unwrap_or_default();
             let _ = write!(text, "\n{id} {} {:?} ", node.running, node.own.map(|e| e == record.epoch));
-            let _ = write!(text, "{} {} ", node.ready, ago(node.ready_since));
+            let since_soak = record.soak.as_ref().is_some_and(|s| s.since < node.ready_since);
+            let away = (!node.ready).then(|| ago(node.ready_since).max(-600));
+            let _ = write!(text, "{away:?} {since_soak} ");
             let answer = node
                 .report
                 .as_ref()
@@ -276,8 +278,7 @@ impl State {
                 let _ = write!(text, "A {} {} {} {ended:?} ", a.rollout, a.wave, a.target);
             }
             if let Some(v) = &record.visit {
-                let times =
-                    (ago(v.step_since), ago(v.deadline), v.not_before.map(ago), v.lost_since.map(ago));
+                let times = (ago(v.deadline), v.not_before.map(ago), v.lost_since.map(ago));
                 let counts =
                     (v.attempt, v.arrived, v.passes, v.drained, v.inconclusive, v.boot_id == node.boot);
                 let evidence: Vec<_> = v.evidence.iter().map(|e| (&e.on, e.class)).collect();
@@ -287,10 +288,12 @@ impl State {
             if let Some(s) = &record.soak {
                 let _ = write!(text, "S {} {} {} {} ", s.rollout, s.target, s.from, ago(s.since));
             }
-            let good = (&record.last_known_good, &record.previous_good, record.not_before.map(ago));
+            let good =
+                (&record.last_known_good, &record.previous_good, record.not_before.map(|at| ago(at).max(0)));
             let kept = (record.quarantine.as_ref().map(|q| q.blame), record.incidents);
-            let skipped = record.skipped.as_ref().map(|s| (&s.target, &s.reason, ago(s.at)));
-            let bases: Vec<_> = record.baselines.values().map(|b| (&b.on, ago(b.at))).collect();
+            let day = |at: Timestamp| ago(at) <= -86_400;
+            let skipped = record.skipped.as_ref().map(|s| (&s.target, &s.reason, day(s.at)));
+            let bases: Vec<_> = record.baselines.values().map(|b| (&b.on, day(b.at))).collect();
             let _ = write!(text, "{good:?} {kept:?} {skipped:?} {bases:?}");
         }
         for rollout in self.ledger.rollouts.values() {
@@ -298,10 +301,12 @@ impl State {
                 rollout.failures.iter().map(|f| (&f.node, f.wave, f.class, f.blame, &f.release)).collect();
             let _ = write!(text, "\n{} {:?} {:?} ", rollout.id, rollout.state, rollout.kind);
             let _ = write!(text, "{:?} {fails:?} {}", rollout.targets, rollout.consecutive);
-            let _ = write!(text, "{:?} {}", rollout.child, ago(rollout.created));
+            let _ = write!(text, "{:?}", rollout.child);
             for wave in &rollout.waves {
                 let counts = (wave.batch, wave.batch_size, wave.in_batch, wave.attempted, wave.lost);
-                let times = (wave.started.map(ago), wave.last_return.map(ago), wave.ended.is_some());
+                // Two hours of patience, ten minutes of soak.
+                let started = wave.started.map(|at| ago(at) <= -7_200);
+                let times = (started, wave.last_return.map(|at| ago(at).max(-7_200)), wave.ended.is_some());
                 let _ = write!(text, " {:?} {counts:?} {times:?}", wave.state);
             }
         }

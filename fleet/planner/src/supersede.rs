@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use drydock_plan::{
     Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
 };
-use drydock_spec::{PolicyName, PolicySpec};
+use drydock_spec::{Period, PolicyName, PolicySpec};
 
 use crate::pass::Pass;
 
@@ -143,8 +143,13 @@ impl Pass<'_> {
                 v.evidence.clear();
             }
             if visit.step.stage() == 4 {
-                // What is being applied finishes on the node; what comes next is read from what is there.
+                // What is being applied finishes on the node; what comes next is read from what is there. It begins
+                // later by what that takes, and patience with it ends later by as much.
                 self.go_apply_or_verify(i);
+                let left = Period::between(self.now(), visit.deadline);
+                if let Some(v) = &mut self.edit(i).visit {
+                    v.deadline = left.after(v.deadline);
+                }
             } else {
                 self.renew_deadline(i);
             }

@@ -137,7 +137,7 @@ impl Pass<'_> {
         let failed: Vec<(PoolName, ReleaseId)> = rollout
             .targets
             .iter()
-            .filter(|(_, t)| brings(&t.release))
+            .filter(|(pool, t)| t.release == *release || brings(&t.release) && !self.proven(pool, &t.release))
             .map(|(pool, t)| (pool.clone(), t.release.clone()))
             .collect();
         for (pool, release) in &failed {
@@ -147,6 +147,13 @@ impl Pass<'_> {
         }
         let pools = failed.into_iter().map(|(pool, _)| pool).collect();
         self.log(&rollout.id, RolloutEvent::ReleaseQuarantined { release: release.clone(), pools });
+    }
+
+    /// Some node of the pool was good on the release for as long as it should: what is suspected elsewhere isn't to
+    /// blame here, and it is what other nodes go back to.
+    fn proven(&self, pool: &PoolName, release: &ReleaseId) -> bool {
+        let good = |i: usize| self.rec(i).last_known_good.as_ref().is_some_and(|t| t.release == *release);
+        (0..self.frame.nodes.len()).any(|i| self.frame.nodes[i].obs.pool.as_ref() == Some(pool) && good(i))
     }
 
     /// Component versions that a failed release brought to the nodes on which it failed.
@@ -247,7 +254,7 @@ fn over_row(policy: &FailurePolicy, rollout: &RolloutRecord, failures: &[&Failur
 pub(crate) fn limit_text(limit: &HaltLimit) -> String {
     match limit {
         HaltLimit::Failures { half_weights, tolerate } => {
-            format!("{} failures, {tolerate} tolerated", f64::from(*half_weights) / 2.0)
+            format!("{} failed, {tolerate} tolerated", f64::from(*half_weights) / 2.0)
         }
         HaltLimit::Percent { failed, attempted, tolerate } => {
             format!("{failed} of {attempted} units failed, {tolerate} tolerated")

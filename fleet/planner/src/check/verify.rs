@@ -58,6 +58,11 @@ fn transition(view: &View<'_>, change: &Change<'_>, old: &Visit, new: &Visit, fo
             return;
         }
     };
+    // What couldn't even be fetched was never given to the node: it still runs what it is taken back to.
+    let fetched = old.step == Step::Preflight && old.course == Course::Forward;
+    if fetched && new.course == Course::Out(VisitEnd::Reverted) && !new.evidence.is_empty() {
+        return;
+    }
     let checked = matches!(old.step, Step::Verify | Step::Fence) && old.course == course;
     found.when(!checked, VERIFIED, || {
         format!("{id} goes to {:?} from {:?} at {}", new.course, old.course, old.step.word())
