@@ -23,6 +23,14 @@ impl Pass<'_> {
         self.leave(i, VisitEnd::Deferred);
     }
 
+    /// Gives a node back that couldn't be emptied, and leaves it out of this rollout.
+    pub(crate) fn give_up(&mut self, i: usize, why: &str) {
+        if let Some(a) = &mut self.edit(i).assignment {
+            a.deferrals = DEFERRALS_MAX - 1;
+        }
+        self.defer(i, why);
+    }
+
     /// The node's own cordon is gone: the visit is over, and the reservation with it.
     pub(crate) fn end_visit(&mut self, i: usize, end: VisitEnd) {
         let now = self.now();

@@ -1,7 +1,7 @@
 //! One step of every node in flight: what was observed decides whether it goes on, is tried again, or turns back.
 
 use drydock_plan::{
-    ApplyItem, Course, FailureClass, Reason, RolloutKind, Step, StepReport, StepState, Target, Visit,
+    ApplyItem, Blame, Course, FailureClass, Reason, RolloutKind, Step, StepReport, StepState, Target, Visit,
     VisitEnd,
 };
 use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
@@ -179,7 +179,7 @@ impl Pass<'_> {
             }
             // An eviction that can never work (two budgets on one pod) is a matter for people: the node goes back.
             Some(StepState::Failed { message }) => {
-                self.defer(i, &message);
+                self.out_of_patience(i, OnTimeout::Defer, &message);
                 return;
             }
             Some(StepState::Working { remaining, blocked_by }) => (remaining, blocked_by),
@@ -204,9 +204,24 @@ impl Pass<'_> {
     }
 
     fn out_of_patience(&mut self, i: usize, then: OnTimeout, why: &str) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
         match then {
-            OnTimeout::Defer | OnTimeout::Fail => self.defer(i, why),
             OnTimeout::Proceed => self.arrive(i),
+            OnTimeout::Defer | OnTimeout::Fail if !self.untouched(i, &visit) => {
+                // It carries a release that is suspected, so it can't be given back to work; and it can't be emptied,
+                // so nothing can be tried on it. It stays cordoned until a person has looked.
+                let on = if visit.course == Course::Back { visit.from } else { visit.to };
+                self.note_evidence(
+                    i,
+                    FailureClass::Apply,
+                    on,
+                    None,
+                    format!("it couldn't be emptied: {why}"),
+                );
+                self.quarantine(i, Blame::Unknown, FailureClass::Apply);
+            }
+            OnTimeout::Defer => self.defer(i, why),
+            OnTimeout::Fail => self.give_up(i, why),
         }
     }
 

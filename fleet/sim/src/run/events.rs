@@ -26,7 +26,7 @@ pub(super) fn history(rollout: &RolloutId, entry: &HistoryEntry) -> String {
         RolloutEvent::State { from, to, why } if why.is_empty() => format!("{from} -> {to}"),
         RolloutEvent::State { from, to, why } => format!("{from} -> {to}: {why}"),
         RolloutEvent::Wave { wave, state } => format!("wave {wave}: {state:?}"),
-        RolloutEvent::Batch { wave, batch, units } => format!("wave {wave}: batch {batch} of {units}"),
+        RolloutEvent::Batch { wave, batch, units } => format!("wave {wave}: batch {batch}, up to {units}"),
         RolloutEvent::Suspect { node, text } => format!("suspect {node}: {text}"),
         RolloutEvent::FailureSettled { node, blame, text } => {
             format!("{node}: {:?} is to blame: {text}", blame)

@@ -225,7 +225,7 @@ pub enum OnTimeout {
     Defer,
     /// Go on all the same.
     Proceed,
-    /// Count it as a failure of the node.
+    /// Give the node back and leave it out of this rollout.
     Fail,
 }
 
