@@ -74,12 +74,12 @@ impl Pace {
         at.saturating_sub(real.saturating_duration_since(self.real))
     }
 
-    /// Starts anew from where the fleet's clock is when it is too far behind.
-    pub(crate) fn give_up_catching_up(&mut self, real: Instant, fleet: Timestamp) {
-        let behind = self.target(real).duration_since(fleet);
+    /// Starts anew from `due`, the next instant at which there is something to do, when that is over for too long.
+    pub(crate) fn give_up_catching_up(&mut self, real: Instant, due: Timestamp) {
+        let behind = self.target(real).duration_since(due);
         let most = SignedDuration::try_from(CATCH_UP.mul_f64(self.factor)).unwrap_or(SignedDuration::MAX);
         if behind > most {
-            *self = Self::new(self.factor, real, fleet);
+            *self = Self::new(self.factor, real, due);
         }
     }
 }

@@ -32,12 +32,20 @@ pub(crate) fn documents(driver: &str, pools: usize) -> Vec<(String, Vec<u8>)> {
         )
     };
     let pools = (0..pools).map(|n| (format!("pools/{n}.yaml"), pool(n).into_bytes()));
-    let files = [("base.yaml".to_owned(), base.as_bytes().to_vec()), ("release.yaml".to_owned(), release.into_bytes())];
+    let files = [
+        ("base.yaml".to_owned(), base.as_bytes().to_vec()),
+        ("release.yaml".to_owned(), release.into_bytes()),
+    ];
     files.into_iter().chain(pools).collect()
 }
 
 pub(crate) fn commit(id: &str) -> CommitRef {
-    CommitRef { id: id.to_owned(), summary: "a change".to_owned(), author: "ada".to_owned(), time: Timestamp::UNIX_EPOCH }
+    CommitRef {
+        id: id.to_owned(),
+        summary: "a change".to_owned(),
+        author: "ada".to_owned(),
+        time: Timestamp::UNIX_EPOCH,
+    }
 }
 
 pub(crate) fn kept(id: &str, files: Vec<(String, Vec<u8>)>) -> KeptSource {
@@ -70,7 +78,8 @@ pub(crate) fn read(id: &str, generation: u64, files: Vec<(String, Vec<u8>)>) -> 
 
 #[test]
 fn the_fleet_of_the_tests_is_good() {
-    let files = documents("580.95.05", 2).into_iter().map(|(path, bytes)| drydock_spec::SourceFile { path, bytes });
+    let files =
+        documents("580.95.05", 2).into_iter().map(|(path, bytes)| drydock_spec::SourceFile { path, bytes });
     let loaded = drydock_spec::load(&files.collect::<Vec<_>>());
     let errors: Vec<_> = loaded.diagnostics.iter().filter(|finding| finding.is_error()).collect();
     assert!(errors.is_empty(), "{errors:#?}");

@@ -153,6 +153,37 @@ fn events_are_numbered_once_and_the_oldest_are_forgotten() {
 }
 
 #[test]
+fn every_kind_of_event_is_read_as_it_was_written() {
+    let problem =
+        drydock_server::desired::SourceProblem::Rewritten { from: "a".to_owned(), to: "b".to_owned() };
+    let by = || ("ada".to_owned(), "because".to_owned());
+    let node = NodeId::new("c/n");
+    let kinds = [
+        EventKind::Rollout {
+            rollout: RolloutId::new("r"),
+            policy: "p".parse().unwrap(),
+            event: RolloutEvent::Skipped { node: node.clone(), why: "w".to_owned() },
+        },
+        EventKind::Node {
+            node: node.clone(),
+            rollout: None,
+            from: "idle".to_owned(),
+            to: "cordon".to_owned(),
+        },
+        EventKind::Command { command: 7, by: by().0, reason: by().1, what: CommandKind::Skip { node } },
+        EventKind::Adopted { commit: "c".to_owned(), summary: "s".to_owned() },
+        EventKind::SourceProblem { problem },
+        EventKind::SourceWell {},
+        EventKind::Violation { what: vec!["v".to_owned()] },
+    ];
+    let store = Store::in_memory().unwrap();
+    let events: Vec<_> = kinds.iter().map(|what| NewEvent { at: at(1), what: what.clone() }).collect();
+    store.record(&events).unwrap();
+    let read: Vec<_> = store.events_after(0, 100).unwrap().into_iter().map(|event| event.what).collect();
+    assert_eq!(read, kinds);
+}
+
+#[test]
 fn a_file_of_a_newer_program_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ledger.redb");

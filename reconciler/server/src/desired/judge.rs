@@ -46,10 +46,8 @@ pub(crate) fn judge(snapshot: &Snapshot, present: Present<'_>) -> Result<Good, S
         first,
     })?;
     if let Some(now) = present.fleet {
-        removal(now, &fleet, present.nodes).map_err(|refused| SourceProblem::MassRemoval {
-            commit: commit.id.clone(),
-            refused,
-        })?;
+        removal(now, &fleet, present.nodes)
+            .map_err(|refused| SourceProblem::MassRemoval { commit: commit.id.clone(), refused })?;
     }
     Ok(Good { fleet, commit, warnings })
 }

@@ -95,7 +95,9 @@ fn pools_that_hold_most_nodes_count_as_such() {
     let mut desired = with_one(10);
     let observed = BTreeMap::from([("h100-9".parse().unwrap(), 400), ("h100-0".parse().unwrap(), 100)]);
     let changes = desired.take_in(&read("two", 2, documents("580.95.05", 9)), &observed, at(5));
-    let [Change::Problem(SourceProblem::MassRemoval { refused, .. })] = &changes[..] else { panic!("{changes:?}") };
+    let [Change::Problem(SourceProblem::MassRemoval { refused, .. })] = &changes[..] else {
+        panic!("{changes:?}")
+    };
     assert_eq!((refused.removed, refused.before, refused.allowed), (400, 500, 50));
 }
 
@@ -107,7 +109,9 @@ fn a_document_that_can_not_be_read_any_more_is_no_removal() {
     let finding = |path: &str| Finding { path: path.to_owned(), kind: FindingKind::LfsPointer };
     snapshot.findings = vec![finding("charts/x.yaml"), finding("pools/9.yaml")];
     let changes = desired.take_in(&two, &BTreeMap::new(), at(5));
-    let [Change::Problem(SourceProblem::Incomplete { findings, .. })] = &changes[..] else { panic!("{changes:?}") };
+    let [Change::Problem(SourceProblem::Incomplete { findings, .. })] = &changes[..] else {
+        panic!("{changes:?}")
+    };
     assert!(findings.len() == 1 && findings[0].contains("pools/9.yaml"), "{findings:?}");
     // What never was a document doesn't matter.
     let mut three = read("three", 3, documents("580.95.05", 10));
@@ -149,7 +153,11 @@ fn uncommitted_files_have_an_id_that_changes_with_them() {
     let mut desired = Desired::new(None, T);
     let mut ids = Vec::new();
     for (generation, driver) in [(1, "580.95.05"), (2, "580.105.08"), (3, "580.105.08")] {
-        desired.take_in(&read(drydock_source::WORKTREE, generation, documents(driver, 1)), &BTreeMap::new(), T);
+        desired.take_in(
+            &read(drydock_source::WORKTREE, generation, documents(driver, 1)),
+            &BTreeMap::new(),
+            T,
+        );
         ids.push(in_force(&desired).to_owned());
     }
     assert!(ids[0] != ids[1] && ids[1] == ids[2], "{ids:?}");

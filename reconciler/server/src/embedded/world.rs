@@ -65,7 +65,9 @@ impl EmbeddedWorld {
     }
 
     fn restore(&self, fleet: &Fleet) -> Result<Option<Simulation>, StoreError> {
-        let (Some(meta), Some(ground)) = (self.store.get(META)?, self.store.get(GROUND)?) else { return Ok(None) };
+        let (Some(meta), Some(ground)) = (self.store.get(META)?, self.store.get(GROUND)?) else {
+            return Ok(None);
+        };
         let nodes = self.store.list::<SavedNode>(NODE)?;
         let gangs = self.store.list::<SavedGang>(GANG)?;
         let snapshot = Snapshot {

@@ -11,7 +11,9 @@ pub(crate) fn events(before: &Ledger, changes: &[LedgerChange], at: Timestamp) -
     let mut events = Vec::new();
     for change in changes {
         match change {
-            LedgerChange::Rollout(record) => rollout(before.rollouts.get(&record.id), record, &mut events),
+            LedgerChange::Rollout(record) => {
+                rollout(before.rollouts.get(&record.id).map(AsRef::as_ref), record, &mut events);
+            }
             LedgerChange::Node(id, record) => {
                 events.extend(node(id, before.nodes.get(id), Some(record)).map(|what| NewEvent { at, what }));
             }
@@ -20,7 +22,7 @@ pub(crate) fn events(before: &Ledger, changes: &[LedgerChange], at: Timestamp) -
             }
             LedgerChange::Command(number, command) if !before.commands.contains_key(number) => {
                 let what = EventKind::Command {
-                    number: *number,
+                    command: *number,
                     by: command.by.clone(),
                     reason: command.reason.clone(),
                     what: command.what.clone(),

@@ -212,7 +212,7 @@ impl<W: World> Engine<W> {
             self.pace = Pace::new(1.0, real, self.core.now());
             return Until::Open;
         }
-        self.pace.give_up_catching_up(real, self.core.now());
+        self.pace.give_up_catching_up(real, self.core.due());
         Until::At(self.pace.target(real))
     }
 

@@ -184,7 +184,8 @@ impl World for FullDisk {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_intended_or_done_that_rests_on_what_is_not_durable() {
-    let (world, _) = EmbeddedWorld::new(WorldStore::in_memory().unwrap(), drydock_sim::WorldOptions::default());
+    let (world, _) =
+        EmbeddedWorld::new(WorldStore::in_memory().unwrap(), drydock_sim::WorldOptions::default());
     let world = FullDisk { world, fails: 2 };
     let store = Arc::new(Store::in_memory().unwrap());
     let desired = Desired::new(Some(kept("one", documents("580.95.05", 1))), START);

@@ -140,7 +140,7 @@ fn meaning(ledger: &Ledger, action: &CommandAction) -> Result<CommandKind, ApiEr
             let error = format!("{id} has ended: {}", record.state.word());
             return Err(ApiError::conflict(error, "push a new commit, or retry what was quarantined"));
         }
-        Ok(record)
+        Ok(record.as_ref())
     };
     match action {
         CommandAction::Pause { rollout } => {

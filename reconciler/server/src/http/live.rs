@@ -27,6 +27,9 @@ const CHUNK: usize = 256;
 /// Comment lines keep proxies from closing a quiet connection; most give up after a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// A client that takes nothing for so long is let go without a word: it holds one of few places.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Where to begin.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,7 +85,10 @@ struct Client(mpsc::Sender<Result<Message, Infallible>>);
 impl Client {
     async fn send(&self, message: Result<Message, axum::Error>) -> Result<(), Gone> {
         match message {
-            Ok(message) => self.0.send(Ok(message)).await.map_err(|_| Gone),
+            Ok(message) => match tokio::time::timeout(PATIENCE, self.0.send(Ok(message))).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) | Err(_) => Err(Gone),
+            },
             Err(error) => {
                 tracing::error!(%error, "an event can't be written");
                 Ok(())
@@ -174,5 +180,76 @@ async fn catch_up(api: &Api, after: u64, client: &Client) -> Result<u64, Gone> {
         if events.len() < CHUNK {
             return Ok(last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::desired::Desired;
+    use crate::embedded::EmbeddedWorld;
+    use crate::engine::{Engine, EngineOptions};
+    use crate::files::Directory;
+    use crate::http::{ApiParts, Hosts};
+    use crate::store::{EventKind, NewEvent, Store, WorldStore};
+
+    /// The engine only has to live.
+    fn api() -> (Api, impl Sized) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::in_memory().unwrap());
+        let (world, _) =
+            EmbeddedWorld::new(WorldStore::in_memory().unwrap(), drydock_sim::WorldOptions::default());
+        let desired = Desired::new(None, jiff::Timestamp::UNIX_EPOCH);
+        let (_, source) = tokio::sync::watch::channel(drydock_source::SourceState::default());
+        let (runs, engine) =
+            Engine::new(Arc::clone(&store), world, desired, source, EngineOptions::default());
+        let token = crate::token::Token::of(&Directory::create(dir.path()).unwrap()).unwrap();
+        let hosts = Hosts::of(([127, 0, 0, 1], 0).into(), &[]);
+        (Api::new(ApiParts { engine, store, source: None, token, hosts, pages: None }), (dir, runs))
+    }
+
+    fn happen(api: &Api, times: usize) {
+        let event = NewEvent { at: jiff::Timestamp::UNIX_EPOCH, what: EventKind::SourceWell {} };
+        api.store().record(&vec![event; times]).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_is_told_and_let_go_and_loses_nothing() {
+        let (api, _lives) = api();
+        let (out, mut queue) = mpsc::channel(1);
+        let place = api.place_for_client().unwrap();
+        let task = tokio::spawn(feed(api.clone(), None, out, place));
+        let text = |message: Option<Result<Message, Infallible>>| format!("{:?}", message.unwrap().unwrap());
+        assert!(text(queue.recv().await).contains("state"));
+        happen(&api, 5000);
+        let (mut told, mut last) = (0, String::new());
+        while let Some(message) = queue.recv().await {
+            (told, last) = (told + 1, text(Some(message)));
+        }
+        task.await.unwrap();
+        assert!(told < 5000 && last.contains("dropped"), "{told} {last}");
+        // It comes back and gets the rest.
+        let (out, mut queue) = mpsc::channel(QUEUE);
+        tokio::spawn(feed(api.clone(), Some(10), out, api.place_for_client().unwrap()));
+        let mut events = 0;
+        while !text(queue.recv().await).contains("event: state") {
+            events += 1;
+        }
+        assert_eq!(events, 4990);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_reads_gives_its_place_back() {
+        let (api, _lives) = api();
+        let (out, mut queue) = mpsc::channel(1);
+        let task = tokio::spawn(feed(api.clone(), None, out, api.place_for_client().unwrap()));
+        // It listens from here on, and reads no more.
+        assert!(queue.recv().await.is_some());
+        happen(&api, 3);
+        task.await.unwrap();
+        drop(queue);
     }
 }

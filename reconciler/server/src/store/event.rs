@@ -54,8 +54,8 @@ pub enum EventKind {
     },
     /// A person said something.
     Command {
-        /// Number of the command in the ledger.
-        number: u64,
+        /// Number of the command in the ledger. Its name differs from that of the event's own number, which stands beside it.
+        command: u64,
         /// Who.
         by: String,
         /// Why.

@@ -7,6 +7,7 @@ use drydock_plan::{
 use drydock_spec::{PolicyName, WaveName};
 use jiff::Timestamp;
 use serde::Serialize;
+use std::sync::Arc;
 
 use super::Facts;
 
@@ -72,7 +73,7 @@ pub struct RolloutDetail {
     #[serde(flatten)]
     pub row: RolloutRow,
     /// Its record.
-    pub record: RolloutRecord,
+    pub record: Arc<RolloutRecord>,
 }
 
 impl Facts {
@@ -128,6 +129,6 @@ impl Facts {
     #[must_use]
     pub fn rollout_detail(&self, id: &RolloutId) -> Option<RolloutDetail> {
         let record = self.ledger.rollouts.get(id)?;
-        Some(RolloutDetail { row: self.rollout_row(record), record: record.clone() })
+        Some(RolloutDetail { row: self.rollout_row(record), record: Arc::clone(record) })
     }
 }
