@@ -36,6 +36,8 @@ struct Tiny {
     lost: u8,
     /// Times the reconciler dies between two writes.
     crashes: u8,
+    /// Times an answer doesn't come before patience with it ends.
+    late: u8,
     /// A second commit, to this release.
     second: Option<u8>,
     abort: bool,
@@ -63,6 +65,7 @@ struct State {
     bad: u8,
     lost: u8,
     crashes: u8,
+    late: u8,
     second: bool,
     abort: bool,
     /// Newest epoch each node's record ever had.
@@ -203,6 +206,10 @@ impl Tiny {
 }
 
 impl NodeSide {
+    /// It has something to answer, and can.
+    fn is_awaited(&self) -> bool {
+        self.ready && self.intent.is_some() && self.report.is_none()
+    }
     /// As an API server would: older numbers are refused, the same intent again is no news.
     fn hear(&mut self, action: &Action) {
         if let Some(known) = &self.intent {
@@ -259,6 +266,7 @@ impl State {
     /// from now, numbers as whether they are the newest, and history not at all.
     fn sealed(mut self) -> Self {
         let mut text = format!("{} {} {} {} ", self.commit, self.bad, self.lost, self.crashes);
+        let _ = write!(text, "{} ", self.late);
         let ago = |at: Timestamp| at.duration_since(self.now).as_secs().max(-86_400 * 2);
         let _ = write!(text, "{} {} {:?}", self.second, self.abort, self.broken);
         for (id, node) in &self.nodes {
@@ -376,6 +384,7 @@ impl Model for Tiny {
             bad: self.bad,
             lost: self.lost,
             crashes: self.crashes,
+            late: self.late,
             second: self.second.is_some(),
             abort: self.abort,
             epochs: BTreeMap::new(),
@@ -407,7 +416,8 @@ impl Model for Tiny {
             }
         }
         // Time passes only when there is nothing left to write: a pass takes no time.
-        if plan.changes.is_empty() && unheard == 0 && wake.is_some() {
+        let awaited = state.nodes.values().any(NodeSide::is_awaited);
+        if plan.changes.is_empty() && unheard == 0 && wake.is_some() && (!awaited || state.late > 0) {
             events.push(Event::Wake);
         }
         if state.second {
@@ -454,7 +464,10 @@ impl Model for Tiny {
                 (node.ready, node.ready_since) = (true, last.now);
                 node.boot += 1;
             }
-            Event::Wake => state.now = self.plan(last).0.report.wake?,
+            Event::Wake => {
+                state.late -= u8::from(state.nodes.values().any(NodeSide::is_awaited));
+                state.now = self.plan(last).0.report.wake?;
+            }
             Event::Commit => {
                 state.second = false;
                 state.commit = self.second?;
@@ -530,17 +543,26 @@ fn explore(name: &str, mut model: Tiny) {
     checker.assert_properties();
 }
 
-const TINY: Tiny =
-    Tiny { nodes: 2, waves: 1, bad: 0, lost: 0, crashes: 0, second: None, abort: false, fleets: Vec::new() };
+const TINY: Tiny = Tiny {
+    nodes: 2,
+    waves: 1,
+    bad: 0,
+    lost: 0,
+    crashes: 0,
+    late: 0,
+    second: None,
+    abort: false,
+    fleets: Vec::new(),
+};
 
 #[test]
 fn bad_answers_and_crashes() {
-    explore("bad answers and crashes", Tiny { bad: 2, crashes: 1, ..TINY });
+    explore("bad answers and crashes", Tiny { bad: 2, crashes: 1, late: 1, ..TINY });
 }
 
 #[test]
 fn lost_nodes() {
-    explore("lost nodes", Tiny { lost: 1, bad: 1, ..TINY });
+    explore("lost nodes", Tiny { lost: 1, bad: 1, late: 1, ..TINY });
 }
 
 #[test]

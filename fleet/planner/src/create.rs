@@ -188,7 +188,9 @@ impl Pass<'_> {
             self.wait_many(key, Reason::Rejected { why: why.join("; ") }, count, None);
             return Some(id);
         }
-        for (&i, wave) in nodes.iter().zip(waves) {
+        for (&i, wave) in
+            nodes.iter().zip(waves).filter(|(i, _)| !self.has_no_target(**i)).collect::<Vec<_>>()
+        {
             self.assign(i, &id, wave.unwrap_or(0));
         }
         Some(id)

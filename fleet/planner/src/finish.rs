@@ -67,6 +67,8 @@ impl Pass<'_> {
                 // In this very pass, or admission would take it again before anybody can say so.
                 if end == VisitEnd::GivenBack && self.skip_is_asked(i) {
                     self.skip(i, SkipReason::Control);
+                } else if end == VisitEnd::GivenBack && self.is_kept_only(i) {
+                    self.skip(i, SkipReason::RolloutEnded);
                 }
             }
             VisitEnd::Preexisting => self.skip(i, SkipReason::Preexisting),

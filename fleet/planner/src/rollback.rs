@@ -18,6 +18,10 @@ impl Pass<'_> {
             self.close(&parent.id, RolloutState::RolledBack, "every node that failed is back and verified");
             return;
         }
+        if !nodes.iter().all(|(i, target)| self.can_go_back(*i, target)) {
+            // Something was brought that can't be taken back by itself: it stays halted, and a person decides.
+            return;
+        }
         let id = RolloutId::new(&format!("{}-rollback", parent.id));
         let summary = self.count_outcomes(&parent.id);
         let child = self.rollback_record(parent, &id, &nodes);

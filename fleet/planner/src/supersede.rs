@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::{
-    Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
+    ApplyItem, Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, Step,
+    VisitEnd, WaveState,
 };
 use drydock_spec::{Period, PolicyName, PolicySpec};
 
@@ -110,10 +111,11 @@ impl Pass<'_> {
         }
     }
 
-    /// A node in flight whose pool is gone has no new target: its holder lets it finish what it is at.
+    /// A node in flight whose pool is gone, or should run what failed there, has no new target: what isn't begun is given
+    /// back, the rest is finished.
     fn keep_part(&mut self, i: usize, part: &Assignment, id: &RolloutId) {
         let Some(to) = self.rec(i).visit.as_ref().map(|v| v.to.clone()) else { return };
-        if self.rec(i).assignment.is_none() && self.frame.nodes[i].pool.is_none() {
+        if self.rec(i).assignment.is_none() {
             let part = Assignment { rollout: id.clone(), wave: 0, target: to, batch: None, ..part.clone() };
             self.edit(i).assignment = Some(part);
             self.forget_roster();
@@ -133,7 +135,7 @@ impl Pass<'_> {
                 // It is being verified, or on its way back or out: it finishes that first.
                 continue;
             }
-            let there = self.needs(i, &target).is_empty();
+            let there = self.needs(i, &target).is_empty() || self.has_no_target(i);
             if there && visit.step.stage() < 4 {
                 self.leave(i, VisitEnd::GivenBack);
                 continue;
@@ -145,7 +147,7 @@ impl Pass<'_> {
             if visit.step.stage() == 4 {
                 // What is being applied finishes on the node; what comes next is read from what is there. It begins
                 // later by what that takes, and patience with it ends later by as much.
-                self.go_apply_or_verify(i);
+                self.finish_or_go_on(i, &visit.step);
                 let left = Period::between(self.now(), visit.deadline);
                 if let Some(v) = &mut self.edit(i).visit {
                     v.deadline = left.after(v.deadline);
@@ -153,6 +155,41 @@ impl Pass<'_> {
             } else {
                 self.renew_deadline(i);
             }
+        }
+    }
+
+    /// Its pool is gone, or should run what failed there.
+    pub(crate) fn has_no_target(&self, i: usize) -> bool {
+        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
+        pool.is_none_or(|p| self.quarantined(p.name, &p.target).is_some())
+    }
+
+    /// It came along from an older rollout and heads for nothing that Git asks for.
+    pub(crate) fn is_kept_only(&self, i: usize) -> bool {
+        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
+        let asked = |a: &Assignment| pool.is_some_and(|p| p.target == a.target);
+        self.has_no_target(i) && !self.rec(i).assignment.as_ref().is_some_and(asked)
+    }
+
+    /// The same thing in the version of the new target, where it has one: done means that the node is through with the
+    /// old one as well. Without a version there the rest follows.
+    fn finish_or_go_on(&mut self, i: usize, step: &Step) {
+        let Some(visit) = self.rec(i).visit.clone() else { return };
+        let named = match step {
+            Step::Apply(ApplyItem::Component(name)) => {
+                self.vector(&visit.to.release).is_some_and(|v| v.get(name).is_some())
+            }
+            Step::Apply(ApplyItem::Layout) => visit.to.layout.is_some(),
+            _ => false,
+        };
+        if !named {
+            self.go_apply_or_verify(i);
+            return;
+        }
+        self.go(i, step.clone());
+        if let Some(v) = &mut self.edit(i).visit {
+            // It may be there already, and then it doesn't reboot again.
+            v.boot_id = visit.boot_id.wrapping_sub(1);
         }
     }
 

@@ -34,6 +34,8 @@ struct Tally<'a> {
     size: u64,
     away: u64,
     broken_before: u64,
+    /// Taken by this plan and none of this budget's business: what it restricts may have come first.
+    free: u64,
     reserved: Vec<Member<'a>>,
     /// A new reservation going forward that this budget restricts.
     forward: Option<&'a NodeId>,
@@ -72,7 +74,7 @@ pub(super) struct Tallies<'a> {
     pools: BTreeMap<&'a PoolName, PoolBudgets<'a>>,
     tallies: Vec<Tally<'a>>,
     index: BTreeMap<Key<'a>, usize>,
-    fresh: BTreeMap<&'a NodeId, bool>,
+    fresh: BTreeMap<&'a NodeId, &'a Fresh<'a>>,
 }
 
 impl<'a> Tallies<'a> {
@@ -98,7 +100,7 @@ impl<'a> Tallies<'a> {
                 pools.insert(name, PoolBudgets { list, gpus: u64::from(pool.gpu.count) });
             }
         }
-        let fresh = view.fresh.iter().map(|f| (f.id, f.is_way_back())).collect();
+        let fresh = view.fresh.iter().map(|f| (f.id, f)).collect();
         let mut all = Self { view, pools, tallies: Vec::new(), index: BTreeMap::new(), fresh };
         for fresh in &view.fresh {
             all.open(fresh);
@@ -169,11 +171,14 @@ impl<'a> Tallies<'a> {
             tally.size += weight;
             tally.away += if reserved || broken { weight } else { 0 };
             tally.broken_before += if before { weight } else { 0 };
-            if reserved {
+            let fresh = self.fresh.get(node.id);
+            let free = fresh.is_some_and(|f| !is_restricted(spec, f));
+            tally.free += if free && !broken { weight } else { 0 };
+            if reserved && !free {
                 tally.reserved.push(Member {
                     weight,
                     domain: spec.at_least_domain.and_then(|key| Domain::of(node.id, node.seen, key)),
-                    new_way_back: self.fresh.get(node.id).copied().unwrap_or(false),
+                    new_way_back: fresh.is_some_and(|f| f.is_way_back()),
                 });
             }
         }
@@ -196,6 +201,7 @@ impl<'a> Tally<'a> {
             size: 0,
             away: 0,
             broken_before: 0,
+            free: 0,
             reserved: Vec::new(),
             forward: None,
             way_back: None,
@@ -208,7 +214,7 @@ impl<'a> Tally<'a> {
         let floor = round_up(minimum, self.size);
         let allowance = round_down(self.spec.broken_allowance.0, self.size);
         let borne = self.broken_before.min(allowance);
-        let available = (self.size - self.away) + borne;
+        let available = (self.size - self.away) + borne + self.free;
         found.when(available < floor, "I1 floor", || {
             format!(
                 "{node} is reserved and {self} keeps {available} of {} (allowance {borne} in it), floor {floor}",

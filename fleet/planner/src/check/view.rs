@@ -28,7 +28,8 @@ impl<'a> Change<'a> {
     /// Both visits, where the plan goes on with one: the same reservation, or one that another rollout took over.
     pub(super) fn going_on(&self) -> Option<(&'a Visit, &'a Visit)> {
         let (before, after) = (self.visit_before()?, self.visit_after()?);
-        (!begins_anew(before, after)).then_some((before, after))
+        let again = self.before?.epoch != self.after?.epoch;
+        (!begins_anew(before, after, again)).then_some((before, after))
     }
     /// The plan takes the node into a reservation that wasn't there.
     pub(super) fn is_fresh(&self) -> bool {
@@ -37,8 +38,8 @@ impl<'a> Change<'a> {
 }
 
 /// The same rollout, but another reservation: the old one ended and a new one began inside one plan.
-fn begins_anew(before: &Visit, after: &Visit) -> bool {
-    before.rollout == after.rollout && before.since != after.since
+fn begins_anew(before: &Visit, after: &Visit, another_epoch: bool) -> bool {
+    before.rollout == after.rollout && (before.since != after.since || another_epoch)
 }
 
 /// A node that is reserved once the plan is committed.

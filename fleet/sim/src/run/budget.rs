@@ -112,10 +112,8 @@ fn counts<'a>(
             !seen.ready || seen.cordon.foreign.is_some() || record.is_some_and(|r| r.quarantine.is_some());
         count.size += weight;
         count.broken += if broken { weight } else { 0 };
-        count.away += if broken || visit.is_some() { weight } else { 0 };
+        count.away += if broken { weight } else { 0 };
         let Some(visit) = visit else { continue };
-        count.reserved += weight;
-        count.domains.insert(budget.at_least_domain.and_then(|key| seen.domain(key)).map(|domain| &**domain));
         let rollout = after.rollouts.get(&visit.rollout);
         let back = rollout.is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }));
         let reason = match (back, visit.from.release == visit.to.release) {
@@ -124,6 +122,13 @@ fn counts<'a>(
             (false, false) => Reason::Upgrade,
         };
         let restricts = back || budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason));
+        if new.contains(id) && !restricts {
+            // None of this budget's business, and what is may have come first.
+            continue;
+        }
+        count.reserved += weight;
+        count.away += if broken { 0 } else { weight };
+        count.domains.insert(budget.at_least_domain.and_then(|key| seen.domain(key)).map(|domain| &**domain));
         if new.contains(id) && restricts {
             count.new.push(id);
             // Broken already, or sick from its upgrade: it takes nothing away that was there.
