@@ -6,6 +6,7 @@ use drydock_plan::{
     Assignment, CommitRef, HealthFault, NodeCounts, NodeId, NodeQuarantine, Reason, ReleaseId, RolloutId,
     RolloutKind, RolloutRecord, RolloutState, Soak, Target, Visit, Wait, WaveState,
 };
+use drydock_server::desired::SourceProblem;
 use drydock_spec::{PoolName, ReleaseVector, WaveName};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -42,6 +43,7 @@ pub(crate) struct Clock {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Source {
+    pub(crate) problem: Option<SourceProblem>,
     pub(crate) problem_text: Option<String>,
     pub(crate) hint: Option<String>,
 }

@@ -148,7 +148,8 @@ pub(crate) fn skip(args: SkipArgs, ui: &Ui) -> Result {
 }
 
 fn say(speaker: &Speaker, reason: &str, mut body: Value, done: &str, ui: &Ui) -> Result {
-    body["by"] = json!(speaker.by);
+    let by = speaker.by.trim();
+    body["by"] = json!(if by.is_empty() { "somebody" } else { by });
     body["reason"] = json!(reason);
     let answer = speaker.target.reader()?.command(&body)?;
     ui.show(&answer, || {

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "S")]
     size: Size,
     /// Seconds of the fleet's clock per second.
-    #[arg(long, value_name = "N", default_value_t = 600.0, value_parser = speed)]
+    #[arg(long, value_name = "N", default_value_t = 200.0, value_parser = speed)]
     speed: f64,
     /// What goes wrong in a new fleet besides the broken driver: a YAML list of faults.
     #[arg(long, value_name = "FILE")]
@@ -119,7 +119,7 @@ async fn play(options: EmbeddedOptions, folder: &Folder, show: Show, ui: &Ui) ->
         watch.say(&format!("no patches were written: {}", failure.message));
         Ok::<_, Failure>(())
     })?;
-    let interrupted = tokio::signal::ctrl_c();
+    let interrupted = interrupted();
     let played = match show.once {
         Some(act) => tokio::select! {
             played = act::play(&embedded, folder, act, &mut watch) => played.map(Some),
@@ -145,6 +145,25 @@ async fn play(options: EmbeddedOptions, folder: &Folder, show: Show, ui: &Ui) ->
             ui.note(&format!("stopped; `drydock demo --dir {}` goes on from here", folder.path().display()));
             Ok(Exit::Ok)
         }
+    }
+}
+
+/// Until somebody asks it to end: Ctrl-C, or what a service manager sends.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    // Without a way to listen it runs until it is killed, which it survives.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use drydock_plan::CommitRef;
 use drydock_sim::model::{ModelSize, model_options, scale};
-use drydock_sim::{Commit, FaultSpec, RunOptions, Runner, Script, Summary, World};
+use drydock_sim::{Commit, FaultSpec, Run, RunOptions, Runner, Script, Summary, World};
 use drydock_spec::{Fleet, Period, SourceFile, load};
 use jiff::Timestamp;
 
@@ -96,7 +96,9 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
         (_, _, size) => {
             let size = size.unwrap_or(Size::S);
             let (from, to) = example(size)?;
-            let options = model_options(size.model(), &to.0);
+            let mut options = model_options(size.model(), &to.0);
+            // In pools of four nodes two that were broken before are half of it: budgets then wait for a person.
+            options.damage = size != Size::S;
             (from, to, options)
         }
     };
@@ -112,8 +114,9 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
         approve_after: Some(Period::from_hours(1)),
         ..RunOptions::default()
     };
-    let summary = Runner::new(world, Script { commits, commands: Vec::new() }, run_options).run().summary;
-    ui.show(&summary, || simulation::text(&summary, start, ui))?;
+    let Run { summary, report, world, .. } =
+        Runner::new(world, Script { commits, commands: Vec::new() }, run_options).run();
+    ui.show(&summary, || simulation::text(&summary, &report, (start, world.now()), ui))?;
     Ok(if ended_well(&summary) { Exit::Ok } else { Exit::EndedBadly })
 }
 

@@ -1,5 +1,6 @@
 //! `drydock status`.
 
+use drydock_server::desired::SourceProblem;
 use serde_json::{Value, json};
 
 use crate::client::answers::{Cluster, Fleet, List, Pool, Rollout};
@@ -120,7 +121,9 @@ fn title(fleet: &Fleet, clusters: &[Cluster], when: &When, ui: &Ui) -> Vec<Strin
             out.push(format!("  {} {} ({seen}{error})", cluster.name, ui.paint.word(&cluster.freshness)));
         }
     }
-    if let Some(problem) = &fleet.source.problem_text {
+    // Where nothing runs, nothing reads the repository; that is said already.
+    let unread = matches!(fleet.source.problem, Some(SourceProblem::NotReadYet {}));
+    if let Some(problem) = fleet.source.problem_text.as_ref().filter(|_| !unread) {
         out.push(format!("  the newest commit isn't in force: {problem}"));
         out.extend(fleet.source.hint.iter().map(|hint| format!("    help: {hint}")));
     }

@@ -1,6 +1,6 @@
 //! `drydock why`.
 
-use crate::client::{Target, answers::Node, parse};
+use crate::client::{Reader, Target, answers::Node, parse};
 use crate::exit::{Exit, Failure, Result};
 use crate::render::node;
 use crate::render::time::When;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     let path = node_path(&args.node)?;
     let reader = args.target.reader()?;
     let answer = reader.get(&path).map_err(|failure| match failure.exit {
-        Exit::NoInput => failure.hint("`drydock status --nodes` lists nodes"),
+        Exit::NoInput => failure.hint(near(&reader, &args.node)),
         _ => failure,
     })?;
     if let Some(caveat) = reader.caveat() {
@@ -39,6 +39,23 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     let when = When::new(node.at, args.zone.as_deref());
     ui.show(&answer, || node::why(&node, &when, ui.paint, ui.width))?;
     Ok(Exit::Ok)
+}
+
+/// Nodes with a similar name.
+fn near(reader: &Reader, node: &str) -> String {
+    let list = "`drydock status --nodes` lists them";
+    let cluster = node.split('/').next().unwrap_or_default();
+    let Ok(page) = reader.get(&format!("/nodes?cluster={cluster}&limit=500")) else { return list.to_owned() };
+    let ids = page["items"].as_array().into_iter().flatten().filter_map(|item| item["id"].as_str());
+    let likeness = |id: &str| {
+        let front = id.chars().zip(node.chars()).take_while(|(a, b)| a == b).count();
+        let back = id.chars().rev().zip(node.chars().rev()).take_while(|(a, b)| a == b).count();
+        front + back
+    };
+    match ids.filter(|id| id.starts_with(cluster)).max_by_key(|id| likeness(id)) {
+        Some(id) => format!("did you mean {id}? {list}"),
+        None => list.to_owned(),
+    }
 }
 
 /// `/nodes/cluster/node`.

@@ -309,7 +309,10 @@ fn summary(
         let layout_fits = |t: &drydock_plan::Target| t.layout.is_none() || node.layout == t.layout;
         let there = wanted.is_some_and(|t| t.target.release == node.running.id && layout_fits(&t.target));
         on_target += u32::from(there);
-        on_previous += u32::from(!there && previous.get(id) == Some(&node.running.id));
+        // Of an act that was played before only the ledger knows what was good.
+        let good = facts.ledger.nodes.get(id).and_then(|record| record.last_known_good.as_ref());
+        let before = if already { good.map(|target| &target.release) } else { previous.get(id) };
+        on_previous += u32::from(!there && before == Some(&node.running.id));
         cordoned += u32::from(node.cordon.own.is_some());
     }
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

@@ -21,6 +21,10 @@ pub(crate) const FIXED: &str = "580.126.20";
 /// Monday 2026-03-02 17:00 UTC: an afternoon on which staging may move at once, four hours before research's night.
 const BEGIN: Timestamp = Timestamp::constant(1_772_470_800, 0);
 
+/// Jobs on at most four nodes: the budget of research's H100 pool lets six of its nodes go at once, so a larger job could
+/// only be waited for, which takes days.
+const WORKLOAD: Workload = Workload { gang_percent: 50, gang_nodes: 4, single_pods: true };
+
 /// The driver version that most releases carry.
 pub(crate) fn driver(fleet: &Fleet) -> Option<Version> {
     let mut counts: BTreeMap<&Version, u32> = BTreeMap::new();
@@ -64,7 +68,7 @@ pub(crate) fn world(fleet: &Fleet, seed: u64, more: Vec<FaultSpec>) -> WorldOpti
         start: BEGIN,
         faults,
         running: running.collect(),
-        workload: Some(Workload::default()),
+        workload: Some(WORKLOAD),
         ..WorldOptions::default()
     }
 }

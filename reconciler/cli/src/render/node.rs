@@ -36,7 +36,8 @@ pub(crate) fn why(node: &Node, when: &When, paint: Paint, width: usize) -> Strin
         let head = if i == 0 { "waits for" } else { "         " };
         out.push(wrap(&format!("{head}  {}. {}", i + 1, sentence(reason, when)), 14, width));
     }
-    out.push(judged(why, when));
+    out.extend(not_waiting(node, why).map(|line| wrap(&line, 11, width)));
+    out.push(wrap(&judged(why, when), 11, width));
     out.join("\n")
 }
 
@@ -86,6 +87,26 @@ fn nothing(node: &Node, why: &Why) -> &'static str {
     } else {
         "waits for nothing that is known: it becomes part of a rollout with the next pass"
     }
+}
+
+/// Rules that were asked and don't refuse. Only a node that isn't out yet is asked all of them.
+fn not_waiting(node: &Node, why: &Why) -> Option<String> {
+    let rules: [(&str, &[&str]); 6] = [
+        ("approval", &["approval"]),
+        ("freeze", &["freeze"]),
+        ("window", &["window", "windowTooShort"]),
+        ("budgets", &["budgetInFlight", "budgetFloor"]),
+        ("spread", &["spread"]),
+        ("jobs", &["gang"]),
+    ];
+    let asked = node.assignment.as_ref().is_some_and(|a| a.outcome.is_none());
+    if why.synced || !asked || node.visit.is_some() || node.soak.is_some() {
+        return None;
+    }
+    let words: Vec<&str> = why.waits_for.iter().map(drydock_plan::Reason::word).collect();
+    let free = rules.iter().filter(|(_, kinds)| !kinds.iter().any(|kind| words.contains(kind)));
+    let free: Vec<&str> = free.map(|(name, _)| *name).collect();
+    (!free.is_empty()).then(|| format!("not for    {}", free.join(", ")))
 }
 
 /// How old the judgement is, and when it is made again.

@@ -1,9 +1,12 @@
 //! Rollouts on a terminal.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use drydock_plan::{
-    Blame, FailureClass, HaltLimit, NodeCounts, RolloutKind, RolloutRecord, RolloutState, WaveState,
+    Blame, FailureClass, HaltLimit, NodeCounts, ReleaseId, RolloutEvent, RolloutKind, RolloutRecord,
+    RolloutState, WaveState,
 };
-use drydock_spec::Period;
+use drydock_spec::{Period, PoolName};
 use jiff::Timestamp;
 
 use super::paint::Paint;
@@ -99,7 +102,7 @@ pub(crate) fn waves(rollout: &Rollout, when: &When, paint: Paint, width: usize) 
         .waves
         .iter()
         .flat_map(|wave| &wave.waits)
-        .map(|wait| format!("{} {}", count(wait.nodes, "node"), sentence(&wait.reason, when)));
+        .map(|wait| format!("{}: {}", count(wait.nodes, "node"), sentence(&wait.reason, when)));
     let mut lines: Vec<String> = Vec::new();
     for line in whole.chain(single) {
         if !lines.contains(&line) {
@@ -200,10 +203,13 @@ pub(crate) fn story(
     if let Some(child) = &row.child {
         fact("took back", format!("rollout {child}"));
     }
-    if let (Some(halt), true) = (&record.halt, record.failures.iter().any(|f| f.blame == Blame::Version)) {
-        let release = &halt.release;
-        let pools: Vec<_> =
-            record.targets.iter().filter(|(_, t)| t.release == *release).map(|(p, _)| p).collect();
+    let reverted = record.summary.as_ref().map_or(0, |summary| summary.reverted);
+    if row.child.is_none() && reverted > 0 {
+        let text = format!("{} to what it ran before, verified and returned", some(&record.exposed_nodes, 4));
+        fact("took back", text);
+    }
+    for (release, pools) in quarantined(record) {
+        let pools: Vec<_> = pools.into_iter().collect();
         let text = format!(
             "release {release} isn't tried again on {}; to try anyway: drydock retry {release} --reason \"…\"",
             some(&pools, 4)
@@ -225,6 +231,17 @@ pub(crate) fn story(
         out.push(format!("  evidence    drydock rollouts {} --evidence", row.id));
     }
     out.join("\n")
+}
+
+/// Releases that this rollout has put into quarantine, with their pools.
+fn quarantined(record: &RolloutRecord) -> BTreeMap<&ReleaseId, BTreeSet<&PoolName>> {
+    let mut found: BTreeMap<&ReleaseId, BTreeSet<&PoolName>> = BTreeMap::new();
+    for entry in &record.history {
+        if let RolloutEvent::ReleaseQuarantined { release, pools } = &entry.what {
+            found.entry(release).or_default().extend(pools);
+        }
+    }
+    found
 }
 
 fn summary_line(summary: &drydock_plan::RolloutSummary) -> String {

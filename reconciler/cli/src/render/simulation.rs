@@ -1,16 +1,23 @@
 //! What a simulated run came to.
 
+use drydock_plan::PlanReport;
 use drydock_sim::Summary;
 use drydock_spec::Period;
 use jiff::Timestamp;
 
 use super::paint::Tone;
-use super::reason::{count, grouped};
+use super::reason::{count, grouped, sentence};
 use super::time::{When, short};
+use super::wrap;
 use crate::ui::Ui;
 
 /// Timeline and summary.
-pub(crate) fn text(summary: &Summary, start: Timestamp, ui: &Ui) -> String {
+pub(crate) fn text(
+    summary: &Summary,
+    report: &PlanReport,
+    (start, end): (Timestamp, Timestamp),
+    ui: &Ui,
+) -> String {
     /// The middle of a long story is left out; JSON has all of it.
     const LINES: usize = 120;
     let when = When::new(start, None);
@@ -35,6 +42,13 @@ pub(crate) fn text(summary: &Summary, start: Timestamp, ui: &Ui) -> String {
         out.push(format!("{}   {}", ui.paint.strong(id), ui.paint.word(word)));
     }
     out.extend(facts(summary));
+    let when = When::new(end, None);
+    let whole = report.rollouts.iter().flat_map(|r| &r.waits).map(|reason| sentence(reason, &when));
+    let waits =
+        report.rollouts.iter().flat_map(|r| r.waves.iter().flat_map(|w| &w.waits)).chain(&report.holds);
+    let single =
+        waits.map(|wait| format!("{}: {}", count(wait.nodes, "node"), sentence(&wait.reason, &when)));
+    out.extend(whole.chain(single).map(|line| wrap(&format!("  waits     {line}"), 12, ui.width)));
     for violation in summary.budget_violations.iter().chain(&summary.invariant_violations) {
         out.push(format!("  {} {violation}", ui.paint.tone(Tone::Bad, "broken:")));
     }

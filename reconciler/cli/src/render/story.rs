@@ -25,7 +25,7 @@ pub(crate) fn opening(
     let address = address.map_or("not served".to_owned(), |address| format!("http://{address}"));
     format!(
         "{}  {state}; nothing outside {} is touched\n  repository  {}    (a Git repository: edit, commit, watch)\n  \
-         dashboard   {address}\n  clock       {speed}x                     (--speed N)\n",
+         API         {address}\n  clock       {speed}x                     (--speed N)\n",
         paint.strong("drydock demo"),
         folder.path().display(),
         folder.fleet().display(),
