@@ -11,6 +11,7 @@ mod documents;
 mod faults;
 mod judge;
 mod policy;
+mod seeds;
 
 use std::{
     collections::BTreeMap,
@@ -162,6 +163,14 @@ fn random_schedules_break_nothing() {
         report(&total.failures);
     }
     assert!(total.failures.is_empty(), "{} schedules failed", total.failures.len());
+}
+
+#[test]
+fn what_was_wrong_once_stays_mended() {
+    for (seed, what) in seeds::SEEDS {
+        let wrong = checked(&Case::new(*seed), &mut Total::default());
+        assert!(wrong.is_empty(), "seed {seed}, {what}: {wrong:#?}");
+    }
 }
 
 fn documents_of(case: &Case) -> String {

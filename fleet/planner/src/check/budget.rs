@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::{NodeId, ObservedNode, RolloutKind};
+use drydock_plan::{NodeId, ObservedNode, RolloutKind, Target};
 use drydock_spec::{
     Amount, BudgetName, BudgetSpec, BudgetUnit, DomainKey, Each, Fleet, PoolName, PoolSpec, Reason,
 };
@@ -117,7 +117,7 @@ impl<'a> Tallies<'a> {
     fn open(&mut self, fresh: &'a Fresh<'a>) {
         let (Some(seen), Some((name, _))) = (fresh.seen, fresh.pool) else { return };
         let Some(budgets) = self.pools.get(name) else { return };
-        for budget in budgets.list.iter().filter(|b| is_restricted(b.spec, fresh)) {
+        for budget in budgets.list.iter().filter(|b| is_restricted(self.view, b.spec, fresh)) {
             if !has_domain(budget.spec, seen) {
                 continue;
             }
@@ -172,7 +172,7 @@ impl<'a> Tallies<'a> {
             tally.away += if reserved || broken { weight } else { 0 };
             tally.broken_before += if before { weight } else { 0 };
             let fresh = self.fresh.get(node.id);
-            let free = fresh.is_some_and(|f| !is_restricted(spec, f));
+            let free = fresh.is_some_and(|f| !is_restricted(self.view, spec, f));
             tally.free += if free && !broken { weight } else { 0 };
             if reserved && !free {
                 tally.reserved.push(Member {
@@ -302,12 +302,16 @@ fn is_active(view: &View<'_>, spec: &BudgetSpec) -> bool {
 }
 
 /// A way back is covered by every budget, whatever its list of reasons says.
-fn is_restricted(spec: &BudgetSpec, fresh: &Fresh<'_>) -> bool {
+fn is_restricted(view: &View<'_>, spec: &BudgetSpec, fresh: &Fresh<'_>) -> bool {
     let Some(reasons) = &spec.reasons else { return true };
     match fresh.rollout.map(|r| &r.kind) {
         None | Some(RolloutKind::Rollback { .. } | RolloutKind::Revert) => true,
         Some(RolloutKind::Forward) => {
-            let same_release = fresh.seen.is_some_and(|n| n.running.id == fresh.visit.to.release);
+            // Ids differ where a release names what doesn't live on nodes, so contents are compared.
+            let release = Target { release: fresh.visit.to.release.clone(), layout: None };
+            let pool = fresh.pool.map(|(_, pool)| pool);
+            let runs = |n| facts::runs(view.input.fleet, view.after, pool, n, &release, false) == Some(true);
+            let same_release = fresh.seen.is_some_and(runs);
             reasons.contains(if same_release { &Reason::Repartition } else { &Reason::Upgrade })
         }
     }

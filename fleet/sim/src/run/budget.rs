@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drydock_plan::{Ledger, NodeId, ObservedNode, RolloutKind};
+use drydock_plan::{Ledger, NodeId, ObservedNode, ReleaseId, RolloutKind};
 use drydock_planner::Input;
-use drydock_spec::{BudgetSpec, BudgetUnit, DomainKey, Each, PoolSpec, Reason, Window};
+use drydock_spec::{
+    BudgetSpec, BudgetUnit, ComponentClass, Delivery, DomainKey, DriverSource, Each, PoolSpec, Reason, Window,
+};
 use jiff::{Timestamp, ToSpan, civil::Time, tz::TimeZone};
 
 /// One count.
@@ -116,7 +118,7 @@ fn counts<'a>(
         let Some(visit) = visit else { continue };
         let rollout = after.rollouts.get(&visit.rollout);
         let back = rollout.is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }));
-        let reason = match (back, visit.from.release == visit.to.release) {
+        let reason = match (back, has_release(input, after, seen, pool, &visit.to.release)) {
             (true, _) => Reason::Rollback,
             (false, true) => Reason::Repartition,
             (false, false) => Reason::Upgrade,
@@ -139,6 +141,24 @@ fn counts<'a>(
     }
     counts.retain(|_, count| !count.new.is_empty());
     counts
+}
+
+/// Whether nothing but the layout changes: every component of the release that drydock moves on the node is there. Ids
+/// aren't compared, since a release may name what lives in the cluster.
+fn has_release(
+    input: &Input<'_>,
+    after: &Ledger,
+    seen: &ObservedNode,
+    pool: &PoolSpec,
+    release: &ReleaseId,
+) -> bool {
+    let Some(wanted) = after.releases.get(release) else { return false };
+    wanted.0.iter().all(|(name, version)| {
+        let Some(component) = input.fleet.components.get(name) else { return true };
+        let elsewhere = matches!(component.delivery, Delivery::Deployment(_) | Delivery::Observe {})
+            || (component.class == ComponentClass::GpuDriver && pool.driver_source != DriverSource::Managed);
+        elsewhere || seen.running.vector.get(name) == Some(version)
+    })
 }
 
 /// The value of `each` a node is counted under; `None` where it has none.
