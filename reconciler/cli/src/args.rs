@@ -42,6 +42,12 @@ pub(crate) struct Global {
     /// When output is coloured.
     #[arg(long, global = true, value_enum, default_value = "auto")]
     pub(crate) color: Color,
+    /// Columns that output is laid out for; those of the terminal when absent.
+    #[arg(long, global = true, value_name = "COLUMNS", env = "COLUMNS", hide = true)]
+    pub(crate) width: Option<String>,
+    /// The convention of no-color.org: set and not empty.
+    #[arg(long, global = true, env = "NO_COLOR", hide = true)]
+    pub(crate) no_color: Option<String>,
 }
 
 /// What to do.

@@ -2,6 +2,7 @@
 
 mod args;
 mod client;
+mod clock;
 mod commands;
 mod demo;
 mod examples;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
         }
     };
-    let ui = Ui::new(cli.global.format, cli.global.color);
+    let ui = Ui::new(&cli.global);
     match commands::run(cli.command, &ui) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -41,6 +42,10 @@ fn main() -> ExitCode {
 /// Failures go to stderr, so that stdout holds output and nothing else.
 fn report(failure: &Failure, ui: &Ui) {
     let Failure { exit: _, message, hint } = failure;
+    if message.is_empty() {
+        // The reader has seen enough; nobody is left to tell.
+        return;
+    }
     ui.note(&format!("{}: {message}", ui.paint_err.tone(render::paint::Tone::Bad, "error")));
     if let Some(hint) = hint {
         ui.note(&format!("  {} {hint}", ui.paint_err.dim("help:")));

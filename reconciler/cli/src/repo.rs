@@ -6,8 +6,8 @@ use drydock_source::{
     CommitInfo, ErrorKind, ReadOptions, Snapshot, SourceError, WORKTREE, read_at, read_worktree,
 };
 use drydock_spec::{Diagnostic, Fleet, Loaded, Severity, SourceFile, load};
-use jiff::Timestamp;
 
+use crate::clock;
 use crate::exit::{Exit, Failure, Result};
 
 /// Where a fleet is read from.
@@ -42,7 +42,7 @@ pub(crate) fn read(folder: &Path, place: &Place) -> Result<Read> {
     }
     let snapshot = match place {
         Place::Worktree => {
-            read_worktree(folder, "", &options, Timestamp::now()).map(|snapshot| as_typed(snapshot, folder))
+            read_worktree(folder, "", &options, clock::now()).map(|snapshot| as_typed(snapshot, folder))
         }
         Place::Revision(revision) => read_at(folder, revision, "", &options),
     };

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Result};
 use crate::render::paint::Paint;
 
@@ -50,15 +51,17 @@ pub(crate) struct Ui {
 
 impl Ui {
     /// From what was asked for and what the process is connected to.
-    pub(crate) fn new(format: Format, color: Color) -> Self {
+    pub(crate) fn new(global: &Global) -> Self {
+        let Global { format, color, width, no_color } = global;
+        let format = *format;
         let terminal = io::stdout().is_terminal();
         let wanted = |terminal: bool| match color {
             Color::Always => true,
             Color::Never => false,
-            // The convention of no-color.org: set and not empty.
-            Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+            Color::Auto => terminal && no_color.as_ref().is_none_or(String::is_empty),
         };
-        let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok());
+        // A shell may leave anything in COLUMNS; what is no number says nothing.
+        let columns = width.as_ref().and_then(|text| text.parse::<usize>().ok());
         let width = columns
             .or_else(|| terminal.then(|| comfy_table::Table::new().width().map(usize::from)).flatten())
             .unwrap_or(NARROWEST)
@@ -100,11 +103,11 @@ impl Ui {
     }
 }
 
-/// A reader that has seen enough (`| head`) is no failure.
+/// A reader that has seen enough (`| head`) is no failure, and ends the command all the same.
 fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::new(Exit::Ok, "")),
         Err(error) => Err(Failure::new(Exit::Internal, format!("writing output: {error}"))),
     }
 }

@@ -174,6 +174,9 @@ async fn follow(embedded: &Embedded, folder: &Folder, watch: &mut Watch) -> Fail
     loop {
         let snapshot = Arc::clone(&seen.borrow_and_update());
         watch.look(embedded, &snapshot, None);
+        if watch.is_unread() {
+            return Failure::new(Exit::Ok, "");
+        }
         if let Some(facts) = snapshot.facts.as_deref().filter(|facts| facts.commit.id != commit) {
             commit.clone_from(&facts.commit.id);
             // Patches lead on from the newest commit, so each of them applies at any time.

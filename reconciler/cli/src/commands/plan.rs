@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use drydock_spec::{Diagnostic, Severity};
 use jiff::Timestamp;
 
+use crate::clock;
 use crate::exit::{Exit, Failure, Result};
 use crate::planning::{Draft, Side, Sides, draft, forecast};
 use crate::render::{diagnostic, plan};
@@ -71,7 +72,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
         files: &to.files,
         author: &to.commit.author_name,
     };
-    let mut drawn = draft(&sides, args.at.unwrap_or_else(Timestamp::now));
+    let mut drawn = draft(&sides, args.at.unwrap_or_else(clock::now));
     drawn.warnings = new_warnings(&from, &to);
     if args.forecast {
         drawn.forecast = forecast(&sides, &drawn, args.seeds);

@@ -107,8 +107,8 @@ fn title(fleet: &Fleet, clusters: &[Cluster], when: &When, ui: &Ui) -> Vec<Strin
         grouped(counts.gpus.into())
     ));
     let speed = match fleet.clock.speed {
-        Some(speed) if speed == 1.0 => String::new(),
-        Some(speed) if speed == 0.0 => ", standing still".to_owned(),
+        Some(1.0) => String::new(),
+        Some(0.0) => ", standing still".to_owned(),
         Some(speed) => format!(", {speed}x"),
         None => ", as fast as it can".to_owned(),
     };

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use drydock_source::{Author, CommitInfo, ReadOptions, SourceError, commit_all, init_repository, read_at};
 use drydock_spec::{Fleet, SourceFile, load};
-use jiff::Timestamp;
 
+use crate::clock;
 use crate::exit::{Exit, Failure, Result};
 
 /// The newest commit.
@@ -28,7 +28,7 @@ fn git(error: SourceError) -> Failure {
 
 /// Makes the repository with its first commit.
 pub(crate) fn init(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
-    init_repository(folder, files, &author(), "Driver 580.95.05 for staging and research", Timestamp::now())
+    init_repository(folder, files, &author(), "Driver 580.95.05 for staging and research", clock::now())
         .map(drop)
         .map_err(git)
 }
@@ -62,5 +62,5 @@ pub(crate) fn commit(
         }
     }
     let files: Vec<_> = files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
-    commit_all(folder, &files, &author(), message, Timestamp::now()).map_err(git)
+    commit_all(folder, &files, &author(), message, clock::now()).map_err(git)
 }

@@ -1,5 +1,7 @@
 //! The running story: on a terminal it is redrawn in place, piped it comes as plain lines with time stamps.
 
+use std::cell::Cell;
+
 use drydock_server::embedded::Embedded;
 use drydock_server::store::{Event, EventKind};
 use drydock_server::view::Snapshot;
@@ -23,6 +25,8 @@ pub(crate) struct Watch {
     aside: bool,
     /// Number of the last event told.
     last: u64,
+    /// The reader of stdout went away.
+    gone: Cell<bool>,
 }
 
 impl Watch {
@@ -40,7 +44,7 @@ impl Watch {
             .events_before(u64::MAX, 1)
             .ok()
             .and_then(|events| events.first().map(|e| e.number));
-        Self { ui: *ui, bar, aside, last: last.unwrap_or(0) }
+        Self { ui: *ui, bar, aside, last: last.unwrap_or(0), gone: Cell::new(false) }
     }
 
     /// Tells a line.
@@ -48,11 +52,13 @@ impl Watch {
         match &self.bar {
             Some(bar) => bar.println(line),
             None if self.aside => self.ui.note(line),
-            None => {
-                // A reader that went away ends the program in `print`; other failures have no one to hear them.
-                let _ = self.ui.print(line);
-            }
+            None => self.gone.set(self.gone.get() || self.ui.print(line).is_err()),
         }
+    }
+
+    /// Nobody reads the story any more.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.gone.get()
     }
 
     /// Passes over events up to now without counting them.
