@@ -122,6 +122,9 @@ pub struct SkipNote {
     pub reason: SkipReason,
     /// Since when.
     pub at: Timestamp,
+    /// How often in a row it was left out for this reason.
+    #[serde(default)]
+    pub times: u32,
 }
 
 /// A reservation and the way through it. Written before the first side effect.

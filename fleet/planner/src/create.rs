@@ -21,8 +21,11 @@ use crate::{
 };
 
 /// A node that was left out because it failed its checks is tried again after this: as long as a check's result
-/// counts as fresh.
-const PREEXISTING_REST: drydock_spec::Period = drydock_spec::Period::from_hours(24);
+/// counts as fresh. It doubles every time, since each try is a rollout of its own for people to read.
+const LEFT_OUT_REST: drydock_spec::Period = drydock_spec::Period::from_hours(24);
+/// Doublings of it: sixteen days, by when a repair has been done or never will be. A node whose fault is still to be
+/// seen rests that long at once.
+const LEFT_OUT_DOUBLINGS: u32 = 4;
 
 impl Pass<'_> {
     /// Nodes of a policy that differ from Git and belong to no rollout, and why some of them are left alone.
@@ -75,7 +78,14 @@ impl Pass<'_> {
                 (!node.obs.ready).then_some(Reason::NotReady { since: node.obs.ready_since })
             }
             SkipReason::Preexisting | SkipReason::Undrainable => {
-                let until = PREEXISTING_REST.after(note.at);
+                let ill = !node.obs.faults.is_empty();
+                let doublings = if ill {
+                    LEFT_OUT_DOUBLINGS
+                } else {
+                    note.times.saturating_sub(1).min(LEFT_OUT_DOUBLINGS)
+                };
+                let rest = drydock_spec::Period::from_millis(LEFT_OUT_REST.as_millis() << doublings);
+                let until = rest.after(note.at);
                 (self.now() < until).then_some(Reason::PreexistingFailure { until })
             }
             SkipReason::Control => Some(Reason::SkippedByControl {}),
@@ -434,7 +444,6 @@ impl Pass<'_> {
         self.remember(&target.release);
         self.forget_roster();
         let record = self.edit(i);
-        record.skipped = None;
         record.assignment = Some(Assignment {
             rollout: id.clone(),
             pool: name,
@@ -467,16 +476,14 @@ impl Pass<'_> {
         }
     }
 
-    /// The wave in which the rest of a node's atomic domain still waits for its turn.
+    /// The wave in which the rest of a node's atomic domain has its turn: given back, they go on together.
     fn wave_of_domain(&self, i: usize, id: &RolloutId, atomic: &[DomainKey]) -> Option<u16> {
         if atomic.is_empty() {
             return None;
         }
         (0..self.frame.nodes.len()).filter(|&j| j != i && self.move_together(i, j, atomic)).find_map(|j| {
             let record = self.rec(j);
-            let waits = record.visit.is_none() && record.soak.is_none();
-            let mate =
-                record.assignment.as_ref().filter(|a| waits && a.rollout == *id && a.outcome.is_none());
+            let mate = record.assignment.as_ref().filter(|a| a.rollout == *id && a.outcome.is_none());
             mate.map(|a| a.wave)
         })
     }

@@ -236,7 +236,9 @@ impl Pass<'_> {
         a.outcome = Some(NodeOutcome::Skipped(reason.clone()));
         a.ended = Some(now);
         let (rollout, target) = (a.rollout.clone(), a.target.clone());
-        record.skipped = Some(SkipNote { target, reason: reason.clone(), at: now });
+        let before = record.skipped.as_ref().filter(|n| n.target == target && n.reason == reason);
+        let times = before.map_or(0, |n| n.times).saturating_add(1);
+        record.skipped = Some(SkipNote { target, reason: reason.clone(), at: now, times });
         self.log(&rollout, RolloutEvent::Skipped { node, why: skip_text(&reason).to_owned() });
     }
 

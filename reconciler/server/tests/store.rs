@@ -41,6 +41,7 @@ fn record() -> impl Strategy<Value = NodeRecord> {
                 target: Target { release, layout: Some("l-01234567".parse().unwrap()) },
                 reason: SkipReason::ForeignCordon,
                 at: at(i64::from(incidents)),
+                times: 1,
             }),
             incidents,
             ..NodeRecord::default()
