@@ -1,7 +1,7 @@
 //! Nodes that serve again and are watched. A timer alone is no soak: health is looked at on every pass.
 
 use drydock_plan::{Course, FailureClass, NodeOutcome, Reason, RolloutRecord, Soak, Step, UnitId};
-use drydock_spec::{ClusterName, Period};
+use drydock_spec::{ClusterName, ForeignCordon, Period};
 
 use crate::{budgets::Asking, pass::Pass, units::Unit};
 
@@ -112,7 +112,11 @@ impl Pass<'_> {
         let asking = Asking { reason: drydock_spec::Reason::Upgrade, boost: 0 };
         let id = UnitId::new(self.frame.nodes[i].id.as_str());
         let unit = Unit { id, nodes: vec![i], atomic: false, gangs: Vec::new() };
-        let mut refused = self.spread_reasons(&unit, rollout);
+        let foreign = &self.frame.nodes[i].obs.cordon.foreign;
+        let waits = rollout.strategy.foreign_cordon == ForeignCordon::Wait;
+        let held = foreign.as_ref().filter(|_| waits).map(|by| Reason::ForeignCordon { by: by.clone() });
+        let mut refused: Vec<Reason> = held.into_iter().collect();
+        refused.extend(self.spread_reasons(&unit, rollout));
         refused.extend(self.budget_reasons(&[i], asking, true));
         if let Some(reason) = refused.into_iter().next() {
             self.wait(i, reason);

@@ -235,7 +235,9 @@ impl Pass<'_> {
     ) {
         let target = if visit.course == Course::Back { &visit.from } else { &visit.to };
         let there = !self.needs(i, target).contains(item);
-        if !there && self.needs_cordon(i, item) {
+        // What is under way isn't broken off; pods that come now are no worse off than before.
+        let working = matches!(report.as_ref().map(|r| &r.state), Some(StepState::Working { .. }));
+        if !there && !working && self.needs_cordon(i, item) {
             self.cordon_again(i);
             return;
         }

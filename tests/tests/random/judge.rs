@@ -118,6 +118,9 @@ fn holds(case: &Case, run: &Run, reason: &Reason) -> bool {
     match reason {
         Reason::Approval { given, needed, .. } => case.approve_after.is_none() && given < needed,
         Reason::LeaseEnds { .. } => true,
+        Reason::ForeignCordon { .. } => {
+            run.world.inventory().nodes.values().any(|node| node.cordon.foreign.is_some())
+        }
         Reason::Halted { .. } => true,
         Reason::BudgetFloor { floor, available, adds, .. } => {
             let broken = run.world.inventory().nodes.iter().any(|(id, node)| {

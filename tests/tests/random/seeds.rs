@@ -25,4 +25,8 @@ pub const SEEDS: &[(u64, &str)] = &[
     (24178, "a takeover checked a node that was still rebooting for the old release"),
     (36436, "a rollback took back what can't be taken back"),
     (37717, "a takeover turned a node to a release that had failed there"),
+    (59241, "a node whose label went was judged by another pool than it was changed for"),
+    (61894, "a node that somebody uncordoned while it rebooted was given up as lost"),
+    (64195, "latecomers of a domain joined another wave than the rest of it"),
+    (65255, "a node that somebody cordoned while it soaked was taken all the same"),
 ];

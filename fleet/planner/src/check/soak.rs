@@ -78,7 +78,7 @@ fn done(
         (_, None) => found.add(SOAK, || format!("{id} is done although it isn't seen")),
     }
     if let Some(seen) = change.seen {
-        let pool = view.pool_of(seen).map(|(_, pool)| pool);
+        let pool = view.pool_of_part(Some(record), seen);
         let back = rollout.is_some_and(|r| facts::is_automatic_rollback(r));
         let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back);
         found.when(runs == Some(false), SOAK, || {

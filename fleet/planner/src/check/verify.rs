@@ -85,7 +85,7 @@ fn answer_is_good(view: &View<'_>, change: &Change<'_>, target: &Target, back: b
     let Some(seen) = change.seen else {
         return found.add(VERIFIED, || format!("{id} passes although it isn't seen"));
     };
-    let pool = view.pool_of(seen).map(|(_, pool)| pool);
+    let pool = view.pool_of_part(change.after, seen);
     let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back);
     found.when(runs == Some(false), VERIFIED, || {
         format!("{id} passes for {target} and runs {}", seen.running.vector)

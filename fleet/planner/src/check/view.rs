@@ -139,6 +139,17 @@ impl<'a> View<'a> {
         Some((name, &pool.spec))
     }
 
+    /// The pool a node belongs to as far as its part in a rollout goes: a label that flaps later doesn't change that.
+    pub(super) fn pool_of_part(
+        &self,
+        record: Option<&NodeRecord>,
+        seen: &ObservedNode,
+    ) -> Option<&'a PoolSpec> {
+        let assigned =
+            record.and_then(|r| r.assignment.as_ref()).and_then(|a| self.input.fleet.pools.get(&a.pool));
+        assigned.map(|pool| &pool.spec).or_else(|| self.pool_of(seen).map(|(_, pool)| pool))
+    }
+
     /// Every node of the inventory with its record after the plan. Both maps are sorted alike, so they are walked
     /// side by side instead of searched.
     pub(super) fn each_seen(&self, mut look: impl FnMut(SeenNode<'a>)) {
