@@ -79,20 +79,26 @@ fn commit(at: jiff::Timestamp, fleet: &Arc<Fleet>, id: char) -> Commit {
     Commit { at, fleet: Arc::clone(fleet), commit }
 }
 
-/// The model fleet as it is found, and a commit that moves every pool with a driver of drydock's; nobody has to
-/// approve, and no window is closed for days, so that it runs through.
+/// The model fleet as it is found, and a commit that moves every pool whose driver is drydock's.
 pub(crate) fn whole(copies: u32) -> (World, Script) {
-    let mut old = scale(&fleet("model"), copies);
-    for policy in old.policies.values_mut() {
-        for wave in &mut policy.spec.waves {
-            wave.gates = Default::default();
-        }
-    }
+    let old = scale(&fleet("model"), copies);
     let new = with_version(&old, &"gpu-driver".parse().unwrap(), NEXT);
     let options = model_options(size(copies), &old);
     let (start, new) = (options.start, Arc::new(new));
     let script = Script { commits: vec![commit(start, &new, 'b')], commands: Vec::new() };
     (World::from_fleet(&old, &options), script)
+}
+
+/// A whole run as a forecast makes it: everybody approves at once, and what happens within a minute is seen together.
+/// A rollout that passes its own deadline would wait for a person, so the run ends after that at the latest.
+pub(crate) fn forecast(start: jiff::Timestamp) -> RunOptions {
+    RunOptions {
+        quantum: Period::from_mins(1),
+        until: Some(Period::from_hours(60 * 24).after(start)),
+        checked: false,
+        approve_after: Some(Period::from_secs(1)),
+        ..RunOptions::default()
+    }
 }
 
 /// Everything a pass looks at, at one moment of a run.
@@ -114,23 +120,40 @@ impl Moment {
             Period::from_mins(10),
         )
     }
-    /// Some hours into a rollout to the whole fleet.
+    /// In a rollout to the whole fleet, at the first moment at which many nodes are out.
     pub(crate) fn under_way(copies: u32) -> Self {
         let (world, script) = whole(copies);
-        Self::after(world, script.commits[0].clone(), Period::from_hours(4))
+        let mut moment = Self::after(world, script.commits[0].clone(), Period::from_mins(5));
+        for _ in 0..288 {
+            if moment.in_flight() >= 10 {
+                eprintln!("{} nodes in flight at {}", moment.in_flight(), moment.world.now());
+                return moment;
+            }
+            moment = moment.later(Period::from_mins(5));
+        }
+        panic!("two days in, hardly anything is in flight: there is nothing to measure");
+    }
+    fn in_flight(&self) -> usize {
+        self.ledger.nodes.values().filter(|node| node.visit.is_some()).count()
     }
     fn after(world: World, commit: Commit, time: Period) -> Self {
-        let until = time.after(commit.at);
+        let Commit { fleet, commit, .. } = commit;
+        Self { fleet, commit, world, ledger: Ledger::default() }.later(time)
+    }
+    fn later(self, time: Period) -> Self {
+        let Self { fleet, commit, world, ledger } = self;
+        let at = world.now();
         let options = RunOptions {
-            until: Some(until),
+            until: Some(time.after(at)),
             // Coarse on the way there: only the end is looked at.
-            quantum: Period::from_mins(5),
+            quantum: Period::from_mins(1),
             checked: false,
+            approve_after: Some(Period::from_secs(1)),
             ..RunOptions::default()
         };
-        let script = Script { commits: vec![commit.clone()], commands: Vec::new() };
-        let run = Runner::new(world, script, options).run();
-        Self { fleet: commit.fleet, commit: commit.commit, world: run.world, ledger: run.ledger }
+        let commits = vec![Commit { at, fleet: Arc::clone(&fleet), commit: commit.clone() }];
+        let run = Runner::resume(world, ledger, Script { commits, commands: Vec::new() }, options).run();
+        Self { fleet, commit, world: run.world, ledger: run.ledger }
     }
     pub(crate) fn input(&self) -> Input<'_> {
         Input {
