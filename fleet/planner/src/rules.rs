@@ -128,6 +128,8 @@ impl Pass<'_> {
 
     pub(crate) fn asking(&self, unit: &Unit, rollout: &RolloutRecord) -> Asking {
         let rollback = matches!(rollout.kind, RolloutKind::Rollback { .. });
+        // A commit that goes back is covered like a way back, and gets nothing on top of the limit.
+        let back = rollback || rollout.kind == RolloutKind::Revert;
         let only_layout = || {
             unit.nodes.iter().all(|&i| {
                 let target = self.rec(i).assignment.as_ref().map(|a| a.target.clone());
@@ -137,7 +139,7 @@ impl Pass<'_> {
                 })
             })
         };
-        let reason = match rollback {
+        let reason = match back {
             true => drydock_spec::Reason::Rollback,
             false if only_layout() => drydock_spec::Reason::Repartition,
             false => drydock_spec::Reason::Upgrade,

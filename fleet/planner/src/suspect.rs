@@ -83,7 +83,9 @@ impl Pass<'_> {
                 .visit
                 .as_ref()
                 .is_some_and(|v| v.course == Course::Forward && v.step.stage() >= 4);
-            if j != i && forward {
+            // What can't be taken back stays, and a person decides.
+            let from = self.rec(j).visit.as_ref().map(|v| v.from.clone());
+            if j != i && forward && from.is_some_and(|from| self.can_go_back(j, &from)) {
                 if let Some(v) = &mut self.edit(j).visit {
                     v.course = Course::Back;
                 }

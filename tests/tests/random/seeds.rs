@@ -29,4 +29,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     (61894, "a node that somebody uncordoned while it rebooted was given up as lost"),
     (64195, "latecomers of a domain joined another wave than the rest of it"),
     (65255, "a node that somebody cordoned while it soaked was taken all the same"),
+    (102532, "a domain took back what can't be taken back"),
+    (125593, "a commit that goes back passed a budget that covers ways back"),
 ];

@@ -28,7 +28,7 @@ impl<'a> Change<'a> {
     /// Both visits, where the plan goes on with one: the same reservation, or one that another rollout took over.
     pub(super) fn going_on(&self) -> Option<(&'a Visit, &'a Visit)> {
         let (before, after) = (self.visit_before()?, self.visit_after()?);
-        let again = self.before?.epoch != self.after?.epoch;
+        let again = self.before?.epoch < self.after?.epoch;
         (!begins_anew(before, after, again)).then_some((before, after))
     }
     /// The plan takes the node into a reservation that wasn't there.

@@ -118,7 +118,10 @@ fn counts<'a>(
         let Some(visit) = visit else { continue };
         let rollout = after.rollouts.get(&visit.rollout);
         let back = rollout.is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }));
-        let reason = match (back, has_release(input, after, seen, pool, &visit.to.release)) {
+        let reason = match (
+            back,
+            seen.layout != visit.to.layout && has_release(input, after, seen, pool, &visit.to.release),
+        ) {
             (true, _) => Reason::Rollback,
             (false, true) => Reason::Repartition,
             (false, false) => Reason::Upgrade,
