@@ -532,8 +532,9 @@ fn explore(name: &str, mut model: Tiny) {
     let checker = model.checker().threads(2).timeout(TIME_MAX).spawn_bfs().join();
     let (unique, depth) = (checker.unique_state_count(), checker.max_depth());
     eprintln!("{name}: {unique} unique states, {depth} deep, complete: {}", checker.is_done());
-    for (property, path) in checker.discoveries() {
-        let expectation = checker.discovery_classification(&property).to_string();
+    let found: BTreeMap<_, _> = checker.discoveries().into_iter().collect();
+    for (property, path) in found {
+        let expectation = checker.discovery_classification(property).to_string();
         if expectation != "example" {
             let last = path.last_state().clone();
             let trace: Vec<String> = path.into_actions().iter().map(|event| format!("{event:?}")).collect();

@@ -311,9 +311,8 @@ fn is_restricted(view: &View<'_>, spec: &BudgetSpec, fresh: &Fresh<'_>) -> bool 
             let release = Target { release: fresh.visit.to.release.clone(), layout: None };
             let pool = fresh.pool.map(|(_, pool)| pool);
             let runs = |n| facts::runs(view.input.fleet, view.after, pool, n, &release, false) == Some(true);
-            // Where nothing differs at all, a node is only being helped on what it was upgraded to.
-            let cut = |n: &ObservedNode| fresh.visit.to.layout != n.layout;
-            let only_cut = fresh.seen.is_some_and(|n| runs(n) && cut(n));
+            // A node that is only being helped on what it was upgraded to is no matter of layouts.
+            let only_cut = !fresh.urgent && fresh.seen.is_some_and(runs);
             reasons.contains(if only_cut { &Reason::Repartition } else { &Reason::Upgrade })
         }
     }
