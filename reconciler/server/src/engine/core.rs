@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use drydock_plan::{Inventory, PlanReport, Planned};
+use drydock_plan::{Inventory, PlanReport, Planned, Reason, RolloutReport};
 use drydock_planner::{Input, PoolTarget, check::check, plan, pool_targets};
 use drydock_source::SourceState;
 use drydock_spec::PoolName;
@@ -74,7 +74,8 @@ pub(super) struct Core<W> {
     /// The last pass changed something, so another look is due soon.
     stirred: bool,
     passed: Option<Timestamp>,
-    changed: Option<Timestamp>,
+    /// When a pass last changed the ledger, or the start.
+    changed: Timestamp,
     trouble: Option<String>,
 }
 
@@ -100,13 +101,14 @@ impl<W: World> Core<W> {
             forced: true,
             stirred: false,
             passed: None,
-            changed: None,
+            changed: Timestamp::MIN,
             trouble: None,
         };
         if let Some(now) = core.desired.in_force().cloned() {
             core.follow(&now);
         }
         core.clock.set(core.world.now());
+        core.changed = core.world.now();
         core
     }
 
@@ -178,13 +180,16 @@ impl<W: World> Core<W> {
         [Some(resync), event, wake, stirred].into_iter().flatten().min().unwrap_or(resync).max(now)
     }
 
-    /// Whether there is something to hurry for: a rollout that can go on by itself.
+    /// Whether there is something to hurry for: a rollout that can go on without a person.
     pub(super) fn busy(&self) -> bool {
-        /// Nothing changed for so long, and no instant is announced: a person has to act.
-        const QUIET: SignedDuration = SignedDuration::from_hours(6);
-        let still = self.changed.is_none_or(|at| self.world.now().duration_since(at) > QUIET);
-        let open = self.store.ledger().open_rollouts().next().is_some();
-        self.forced || (open && (self.report.wake.is_some() || !still))
+        /// Everything waits for a person, and what was under way has settled.
+        const SETTLED: SignedDuration = SignedDuration::from_hours(6);
+        /// Nothing changed although a week with all its windows has passed: nothing will.
+        const ALL_WINDOWS_SEEN: SignedDuration = SignedDuration::from_hours(8 * 24);
+        let quiet = self.world.now().duration_since(self.changed);
+        let patience =
+            if self.report.rollouts.iter().all(waits_for_a_person) { SETTLED } else { ALL_WINDOWS_SEEN };
+        self.forced || (quiet <= patience && self.store.ledger().open_rollouts().next().is_some())
     }
 
     /// Makes the passes that are due, at most `limit`. True when more may be due.
@@ -253,7 +258,7 @@ impl<W: World> Core<W> {
                 let events = events(&ledger, prepared.changes(), now);
                 drop(ledger);
                 match self.store.commit_prepared(&prepared, &events) {
-                    Ok(_) => self.changed = Some(now),
+                    Ok(_) => self.changed = now,
                     Err(StoreError::Conflict { .. }) => {
                         self.stats.conflicts.inc();
                         continue;
@@ -309,6 +314,17 @@ impl<W: World> Core<W> {
     pub(super) fn save(&mut self) -> Result<(), WorldError> {
         self.world.save()
     }
+}
+
+/// Time alone doesn't end this.
+fn waits_for_a_person(rollout: &RolloutReport) -> bool {
+    let of_nodes = rollout.waves.iter().flat_map(|wave| &wave.waits).map(|wait| &wait.reason);
+    rollout.waits.iter().chain(of_nodes).any(|reason| {
+        matches!(
+            reason,
+            Reason::Approval { .. } | Reason::Paused { .. } | Reason::Rejected { .. } | Reason::Halted { .. }
+        )
+    })
 }
 
 fn nodes_by_pool(inventory: &Inventory) -> BTreeMap<PoolName, u32> {
