@@ -9,10 +9,7 @@ use drydock_plan::{
     Assignment, Blame, CommandKind, LedgerChange, PauseReason, Reason, RolloutEvent, RolloutId, RolloutKind,
     RolloutRecord, RolloutState, SkipReason, Target,
 };
-use drydock_spec::{
-    Batch, ComponentClass, Cover, DomainKey, DriftPolicy, FailureAction, Pick, PolicyName, PolicySpec,
-    PoolName,
-};
+use drydock_spec::{Batch, ComponentClass, DriftPolicy, FailureAction, PolicyName, PolicySpec, PoolName};
 
 use crate::{
     order::hash,
@@ -313,97 +310,6 @@ impl Pass<'_> {
         id
     }
 
-    /// The wave of each node; `None` where no wave selects it.
-    fn wave_of(
-        &self,
-        nodes: &[usize],
-        strategy: &PolicySpec,
-        targets: &BTreeMap<PoolName, Target>,
-    ) -> Vec<Option<u16>> {
-        let mut waves = vec![None; nodes.len()];
-        for (w, wave) in strategy.waves.iter().enumerate() {
-            let number = u16::try_from(w).ok();
-            let mut open: Vec<usize> = (0..nodes.len())
-                .filter(|&n| waves[n].is_none())
-                .filter(|&n| {
-                    let pool = self.frame.nodes[nodes[n]].pool.and_then(|p| self.frame.pools.get(p));
-                    pool.is_some_and(|p| wave.select.selects(self.input.fleet, p.name, p.spec))
-                })
-                .collect();
-            if let Some(pick) = &wave.pick {
-                let salt = targets.values().next().map_or(String::new(), ToString::to_string);
-                open = self.pick(&open, nodes, pick, &salt, &strategy.atomic);
-            }
-            for n in open {
-                waves[n] = number;
-            }
-        }
-        waves
-    }
-
-    /// A sample that covers each combination before it takes a second of any; rotated by the release. What must move
-    /// together is taken together, so it may be larger than asked by a part of a domain.
-    fn pick(
-        &self,
-        open: &[usize],
-        nodes: &[usize],
-        pick: &Pick,
-        salt: &str,
-        atomic: &[DomainKey],
-    ) -> Vec<usize> {
-        let mut order = open.to_vec();
-        order.sort_by_key(|&n| hash(salt, self.frame.nodes[nodes[n]].id.as_str()));
-        let mut seen: BTreeMap<Vec<String>, u32> = BTreeMap::new();
-        let mut ranked: Vec<(u32, usize, usize)> = order
-            .into_iter()
-            .enumerate()
-            .map(|(rank, n)| {
-                let count = seen.entry(self.combination(nodes[n], &pick.cover)).or_default();
-                *count += 1;
-                (*count, rank, n)
-            })
-            .collect();
-        ranked.sort_unstable();
-        let mut taken = BTreeSet::new();
-        for (_, _, n) in ranked {
-            if taken.len() >= pick.count as usize {
-                break;
-            }
-            let mut reached = vec![n];
-            while let Some(n) = reached.pop() {
-                if taken.insert(n) {
-                    let mate = |&&m: &&usize| self.move_together(nodes[n], nodes[m], atomic);
-                    reached.extend(open.iter().filter(|_| !atomic.is_empty()).filter(mate));
-                }
-            }
-        }
-        taken.into_iter().collect()
-    }
-
-    /// Both are in one domain that has to move as a whole.
-    fn move_together(&self, i: usize, j: usize, atomic: &[DomainKey]) -> bool {
-        let (a, b) = (&self.frame.nodes[i], &self.frame.nodes[j]);
-        a.pool == b.pool
-            && atomic.iter().any(|&k| a.obs.domain(k).is_some() && a.obs.domain(k) == b.obs.domain(k))
-    }
-
-    fn combination(&self, i: usize, cover: &[Cover]) -> Vec<String> {
-        let node = &self.frame.nodes[i];
-        let pool = node.pool.and_then(|p| self.frame.pools.get(p));
-        cover
-            .iter()
-            .map(|c| match c {
-                Cover::GpuModel => pool.map(|p| p.spec.gpu.model.clone()).unwrap_or_default(),
-                Cover::Kernel => node.obs.kernel.to_string(),
-                Cover::Cluster => node.id.cluster().to_owned(),
-                Cover::Pool => pool.map(|p| p.name.to_string()).unwrap_or_default(),
-                Cover::Layout => {
-                    pool.and_then(|p| p.spec.layout.as_ref()).map(ToString::to_string).unwrap_or_default()
-                }
-            })
-            .collect()
-    }
-
     /// Why a rollout can never work as written: better said now than found out as a silent stop.
     fn impossible(&mut self, nodes: &[usize], strategy: &PolicySpec, waves: &[Option<u16>]) -> Vec<String> {
         let mut why = BTreeSet::new();
@@ -455,37 +361,6 @@ impl Pass<'_> {
             outcome: None,
             ended: None,
         });
-    }
-
-    /// Nodes that came late join the wave they match, if it isn't over, else the last.
-    pub(crate) fn join_rollout(&mut self, id: &RolloutId, nodes: &[usize]) {
-        let Some(rollout) = self.rollout(id).cloned() else { return };
-        let last = u16::try_from(rollout.waves.len().saturating_sub(1)).unwrap_or(0);
-        let mut strategy = (*rollout.strategy).clone();
-        // A sample was taken when the rollout began; latecomers aren't part of it.
-        for wave in &mut strategy.waves {
-            if wave.pick.is_some() {
-                wave.pick = Some(Pick { count: 0, cover: Vec::new() });
-            }
-        }
-        let waves = self.wave_of(nodes, &strategy, &rollout.targets);
-        for (&i, wave) in nodes.iter().zip(waves) {
-            let over = |w: u16| rollout.waves.get(usize::from(w)).is_none_or(|w| w.ended.is_some());
-            let wave = self.wave_of_domain(i, id, &strategy.atomic).or(wave).filter(|w| !over(*w));
-            self.assign(i, id, wave.unwrap_or(last));
-        }
-    }
-
-    /// The wave in which the rest of a node's atomic domain has its turn: given back, they go on together.
-    fn wave_of_domain(&self, i: usize, id: &RolloutId, atomic: &[DomainKey]) -> Option<u16> {
-        if atomic.is_empty() {
-            return None;
-        }
-        (0..self.frame.nodes.len()).filter(|&j| j != i && self.move_together(i, j, atomic)).find_map(|j| {
-            let record = self.rec(j);
-            let mate = record.assignment.as_ref().filter(|a| a.rollout == *id && a.outcome.is_none());
-            mate.map(|a| a.wave)
-        })
     }
 
     pub(crate) fn is_joinable(rollout: &RolloutRecord) -> bool {

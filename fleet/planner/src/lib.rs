@@ -17,6 +17,7 @@ mod frame;
 mod gone;
 mod intents;
 mod judge;
+mod membership;
 mod memory;
 mod order;
 mod pass;
