@@ -35,9 +35,7 @@ fn mistakes_are_shown_with_a_caret_and_a_hint() {
 fn a_good_fleet_ends_with_0_wherever_one_stands() {
     let dir = repository();
     let ran = drydock(dir.path(), &["validate", "--quiet"]);
-    insta::assert_snapshot!(stable(&ran.out, &[]), @r"
-    0 errors, 0 warnings in 33 documents (N ms)
-    ");
+    insta::assert_snapshot!(stable(&ran.out, &[]), @"0 errors, 0 warnings in 33 documents (N ms)");
     assert_eq!(ran.code, 0);
     let parent = dir.path().parent().unwrap();
     let name = dir.path().file_name().unwrap().to_str().unwrap();

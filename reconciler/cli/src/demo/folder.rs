@@ -6,7 +6,7 @@ use anyhow::Context;
 use similar::TextDiff;
 
 use super::repository;
-use super::versions::{BROKEN, FIXED, GOOD, driver, replaced};
+use super::versions::{BROKEN, FIXED, GOOD, START, driver, replaced};
 use crate::examples::Example;
 use crate::exit::{Failure, Result};
 
@@ -29,7 +29,11 @@ impl Folder {
         std::fs::create_dir_all(path).with_context(|| format!("creating {}", path.display()))?;
         let mut files = example.files();
         files.extend(Example::beside());
-        repository::init(&folder.fleet(), &files)?;
+        let message = match example {
+            Example::Demo => format!("Driver {START} for staging and research"),
+            Example::Model => format!("Driver {START} everywhere"),
+        };
+        repository::init(&folder.fleet(), &files, &message)?;
         Ok((folder, true))
     }
     /// drydock's own directory.

@@ -27,10 +27,8 @@ fn git(error: SourceError) -> Failure {
 }
 
 /// Makes the repository with its first commit.
-pub(crate) fn init(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
-    init_repository(folder, files, &author(), "Driver 580.95.05 for staging and research", clock::now())
-        .map(drop)
-        .map_err(git)
+pub(crate) fn init(folder: &Path, files: &[(String, Vec<u8>)], message: &str) -> Result<()> {
+    init_repository(folder, files, &author(), message, clock::now()).map(drop).map_err(git)
 }
 
 /// Reads the newest commit.

@@ -10,7 +10,7 @@ use drydock_spec::{Period, PoolName};
 use jiff::Timestamp;
 
 use super::paint::Paint;
-use super::reason::{count, sentence, some};
+use super::reason::{gathered, sentence, some};
 use super::table::{Columns, Item};
 use super::time::{When, short};
 use super::wrap;
@@ -98,11 +98,7 @@ pub(crate) fn waves(rollout: &Rollout, when: &When, paint: Paint, width: usize) 
     }
     let mut out = vec![table.finish("  ")];
     let whole = rollout.waits.iter().map(|reason| sentence(reason, when));
-    let single = rollout
-        .waves
-        .iter()
-        .flat_map(|wave| &wave.waits)
-        .map(|wait| format!("{}: {}", count(wait.nodes, "node"), sentence(&wait.reason, when)));
+    let single = gathered(rollout.waves.iter().flat_map(|wave| &wave.waits), when);
     let mut lines: Vec<String> = Vec::new();
     for line in whole.chain(single) {
         if !lines.contains(&line) {

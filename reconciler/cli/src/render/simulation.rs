@@ -6,7 +6,7 @@ use drydock_spec::Period;
 use jiff::Timestamp;
 
 use super::paint::Tone;
-use super::reason::{count, grouped, sentence};
+use super::reason::{count, gathered, grouped, sentence};
 use super::time::{When, short};
 use super::wrap;
 use crate::ui::Ui;
@@ -46,8 +46,7 @@ pub(crate) fn text(
     let whole = report.rollouts.iter().flat_map(|r| &r.waits).map(|reason| sentence(reason, &when));
     let waits =
         report.rollouts.iter().flat_map(|r| r.waves.iter().flat_map(|w| &w.waits)).chain(&report.holds);
-    let single =
-        waits.map(|wait| format!("{}: {}", count(wait.nodes, "node"), sentence(&wait.reason, &when)));
+    let single = gathered(waits, &when);
     out.extend(whole.chain(single).map(|line| wrap(&format!("  waits     {line}"), 12, ui.width)));
     for violation in summary.budget_violations.iter().chain(&summary.invariant_violations) {
         out.push(format!("  {} {violation}", ui.paint.tone(Tone::Bad, "broken:")));

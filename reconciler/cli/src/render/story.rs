@@ -9,7 +9,7 @@ use super::reason::{count, grouped, some};
 use super::time::short;
 use crate::demo::act::Summary;
 use crate::demo::folder::Folder;
-use crate::demo::versions::GOOD;
+use crate::demo::versions::{GOOD, START};
 use crate::ui::Ui;
 
 /// The first lines.
@@ -32,13 +32,20 @@ pub(crate) fn opening(
     )
 }
 
-/// What a newcomer can do next.
+/// What a newcomer can do next. In the large fleet most waves wait for somebody's approval.
 pub(crate) fn try_next(folder: &Folder, ui: &Ui) -> String {
     let dir = folder.path().display();
+    let (files, question) = if folder.fleet().join("releases/driver.yaml").is_file() {
+        ("releases/driver.yaml", format!("drydock why c12-stage/h100-stage-003 --dir {dir}"))
+    } else {
+        let approve = format!("drydock approve training-{START} small --team training --before --dir {dir}");
+        ("releases/*.yaml", format!("drydock status --dir {dir}   # who has to agree?  {approve}"))
+    };
     format!(
-        "{}\n  1. cd {dir}/fleet && sed -i s/580.95.05/{GOOD}/ releases/driver.yaml && git commit -am \"Driver {GOOD}\"\n  \
-         2. git apply ../broken-driver.patch && git commit -am \"A driver that loads and can't compute\"   # watch it go back\n  \
-         3. drydock why c12-stage/h100-stage-003 --dir {dir}\n",
+        "{}\n  1. cd {dir}/fleet && sed -i s/{START}/{GOOD}/ {files} && git commit -am \"Driver {GOOD}\"\n  \
+         2. git apply ../broken-driver.patch && git commit -am \"A driver that loads and can't compute\"   \
+         # watch it go back\n  \
+         3. {question}\n",
         ui.paint.strong("Try next, in another terminal:")
     )
 }

@@ -2,9 +2,12 @@
 //! all say it alike. Each sentence names the thing, its number and its time.
 
 mod course;
+mod gather;
 mod rules;
 
 use drydock_plan::Reason;
+
+pub(crate) use gather::gathered;
 
 use super::time::When;
 

@@ -135,6 +135,10 @@ pub(super) fn batch_soak(batch: u32, until: Timestamp, when: &When) -> String {
 }
 
 pub(super) fn wave_pending(wave: &WaveName, after: &WaveName) -> String {
+    if wave == after {
+        // It is its own turn, and something else holds it back.
+        return format!("wave {wave} hasn't begun");
+    }
     format!("wave {wave} begins after wave {after}")
 }
 
