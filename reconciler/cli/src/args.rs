@@ -16,7 +16,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
          drydock demo                      a simulated fleet to play with; needs no cluster\n  \
          drydock validate                  are the documents in this folder right?\n  \
          drydock plan                      what would my uncommitted changes move?\n  \
-         drydock why c12-stage/h100-03     why isn't this node moving?\n\n{}",
+         drydock why c12-stage/h100-stage-003\n                                    why isn't this node moving?\n\n{}",
         exit::help()
     )
 });

@@ -88,7 +88,7 @@ impl SourceProblem {
                     "if {to} is right, approve that commit; otherwise push a commit on top of the one in force"
                 )
             }
-            Self::Invalid { .. } => "run `drydock lint` on the commit and push a repaired one".to_owned(),
+            Self::Invalid { .. } => "run `drydock validate` on the commit and push a repaired one".to_owned(),
             Self::Incomplete { .. } => "commit the files themselves".to_owned(),
             Self::MassRemoval { .. } => {
                 "if it is meant, raise removalBudget in the Fleet document in the same commit".to_owned()
