@@ -6,7 +6,7 @@ use drydock_plan::{
     Course, HeadOfLine, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Step, Target, Visit,
     WaveState,
 };
-use drydock_spec::Batch;
+use drydock_spec::{Batch, GatePoint};
 
 use crate::{order::hash, pass::Pass, units::Unit};
 
@@ -99,6 +99,9 @@ impl Pass<'_> {
         let wave = &rollout.waves[w];
         match wave.state {
             WaveState::Running => {}
+            WaveState::GatedBefore if !self.missing_approvals(rollout, w, GatePoint::Before).is_empty() => {
+                return self.missing_approvals(rollout, w, GatePoint::Before).into_iter().next();
+            }
             // The wave's own step has written down why.
             WaveState::Pending
             | WaveState::GatedBefore

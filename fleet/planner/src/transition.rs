@@ -71,6 +71,8 @@ impl Pass<'_> {
         let drained = visit.drained;
         let items = self.needs(i, &target);
         match items.first() {
+            // A node that isn't checked yet takes no pods: whoever took the cordon away didn't know that.
+            None if self.frame.nodes[i].obs.cordon.own.is_none() => self.cordon_again(i),
             None => {
                 self.choose_partner(i);
                 self.go(i, Step::Verify);

@@ -257,23 +257,35 @@ impl Pass<'_> {
 
     /// Whether everybody has agreed who is asked at this gate.
     fn gates_open(&mut self, rollout: &RolloutRecord, w: usize, point: GatePoint) -> bool {
-        let Some(spec) = rollout.strategy.waves.get(w) else { return true };
-        let gates = match point {
-            GatePoint::Before => spec.gates.before.clone(),
-            GatePoint::After => spec.gates.after.clone(),
-        };
-        let name = rollout.waves[w].name.clone();
-        let mut open = true;
-        for Gate::Approval { team, count } in gates {
-            let given = self.approvals(rollout, &name, point, &team);
-            let given = u32::try_from(given.len()).unwrap_or(u32::MAX);
-            if given < count {
-                open = false;
-                let reason = Reason::Approval { wave: name.clone(), gate: point, team, given, needed: count };
-                self.wait_many(key(&rollout.id, w), reason, 0, None);
-            }
+        let missing = self.missing_approvals(rollout, w, point);
+        let open = missing.is_empty();
+        for reason in missing {
+            self.wait_many(key(&rollout.id, w), reason, 0, None);
         }
         open
+    }
+
+    /// Who has still to agree at this gate.
+    pub(crate) fn missing_approvals(
+        &self,
+        rollout: &RolloutRecord,
+        w: usize,
+        point: GatePoint,
+    ) -> Vec<Reason> {
+        let Some(spec) = rollout.strategy.waves.get(w) else { return Vec::new() };
+        let gates = match point {
+            GatePoint::Before => &spec.gates.before,
+            GatePoint::After => &spec.gates.after,
+        };
+        let wave = rollout.waves[w].name.clone();
+        let missing = |gate: &Gate| {
+            let Gate::Approval { team, count } = gate;
+            let given = self.approvals(rollout, &wave, point, team).len();
+            let given = u32::try_from(given).unwrap_or(u32::MAX);
+            let (wave, team, needed) = (wave.clone(), team.clone(), *count);
+            (given < needed).then_some(Reason::Approval { wave, gate: point, team, given, needed })
+        };
+        gates.iter().filter_map(missing).collect()
     }
 
     /// Different people of a team who have approved this rollout's wave, in Git or by command. An approval of another
