@@ -132,7 +132,9 @@ impl Pass<'_> {
                 v.rollout = id.clone();
             }
             if visit.course != Course::Forward || visit.step.stage() > 4 {
-                // It is being verified, or on its way back or out: it finishes that first.
+                // It is being verified, or on its way back or out: it finishes that first. Its new holder asks anew, so
+                // patience begins anew as well.
+                self.renew_deadline(i);
                 continue;
             }
             let there = self.needs(i, &target).is_empty() || self.has_no_target(i);

@@ -337,6 +337,11 @@ impl Runner {
         let waits_for_people = |state: &RolloutState| matches!(state, RolloutState::Halted);
         self.ledger.open_rollouts().all(|rollout| waits_for_people(&rollout.state))
             && self.ledger.nodes.values().all(|node| node.visit.is_none())
+            && self.world.inventory().nodes.iter().all(|(id, seen)| {
+                // A cordon that nothing stands behind is still to be taken away.
+                let kept = || self.ledger.nodes.get(id).is_some_and(|node| node.quarantine.is_some());
+                seen.cordon.own.is_none() || kept()
+            })
     }
     /// Only where nothing was asked just now: an answer makes another input.
     fn assert_fixed_point(&mut self, planned: &Planned) {

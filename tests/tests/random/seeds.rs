@@ -31,4 +31,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     (65255, "a node that somebody cordoned while it soaked was taken all the same"),
     (102532, "a domain took back what can't be taken back"),
     (125593, "a commit that goes back passed a budget that covers ways back"),
+    (23930, "a takeover asked for the checks anew and kept the deadline of the old ones"),
+    (70129, "a run ended while a cordon was still to be taken away in a cluster out of reach"),
 ];
