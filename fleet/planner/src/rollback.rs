@@ -18,8 +18,13 @@ impl Pass<'_> {
             self.close(&parent.id, RolloutState::RolledBack, "every node that failed is back and verified");
             return;
         }
-        if !nodes.iter().all(|(i, target)| self.can_go_back(*i, target)) {
-            // Something was brought that can't be taken back by itself: it stays halted, and a person decides.
+        let failed = |i: usize, target: &Target| {
+            let pool = self.rec(i).assignment.as_ref().map(|a| &a.pool);
+            pool.is_some_and(|pool| self.quarantined(pool, target).is_some())
+        };
+        if nodes.iter().any(|(i, target)| !self.can_go_back(*i, target) || failed(*i, target)) {
+            // Something was brought that can't be taken back by itself, or what was there before has failed as well: it
+            // stays halted, and a person decides.
             return;
         }
         let id = RolloutId::new(&format!("{}-rollback", parent.id));

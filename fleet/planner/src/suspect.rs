@@ -3,7 +3,7 @@
 
 use drydock_plan::{
     Blame, CheckResult, Course, EVIDENCE_MAX, Evidence, Failure, FailureClass, NodeOutcome, NodeQuarantine,
-    Reason, RolloutEvent, Target, VisitEnd,
+    Reason, RolloutEvent, Step, Target, VisitEnd,
 };
 
 use crate::{desired, pass::Pass};
@@ -58,7 +58,12 @@ impl Pass<'_> {
     }
 
     pub(crate) fn can_go_back(&self, i: usize, from: &Target) -> bool {
-        self.vector(&from.release).is_some()
+        let under_way = match self.rec(i).visit.as_ref().map(|v| &v.step) {
+            Some(Step::Apply(item)) => desired::reversible(self.input.fleet, item),
+            _ => true,
+        };
+        under_way
+            && self.vector(&from.release).is_some()
             && self.needs(i, from).iter().all(|item| desired::reversible(self.input.fleet, item))
     }
 

@@ -33,4 +33,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     (125593, "a commit that goes back passed a budget that covers ways back"),
     (23930, "a takeover asked for the checks anew and kept the deadline of the old ones"),
     (70129, "a run ended while a cordon was still to be taken away in a cluster out of reach"),
+    (206777, "a rollback went to a release that had failed on other nodes of the pool"),
+    (215389, "a node was turned back in the middle of what can't be taken back"),
 ];
