@@ -299,6 +299,8 @@ impl World {
     fn recreate(&mut self, id: &NodeId) {
         let now = self.now;
         self.strike_gang(id);
+        // A write to the old object can't reach the new one: an API server tells them apart.
+        self.timed.retain(|timed| !matches!(&timed.what, Happening::Again(action) if action.node == *id));
         let Some(node) = self.nodes.get_mut(id) else { return };
         node.present = true;
         node.boot_id += 1;

@@ -35,4 +35,5 @@ pub const SEEDS: &[(u64, &str)] = &[
     (70129, "a run ended while a cordon was still to be taken away in a cluster out of reach"),
     (206777, "a rollback went to a release that had failed on other nodes of the pool"),
     (215389, "a node was turned back in the middle of what can't be taken back"),
+    (1024889, "a write to a machine that is gone reached the new one of the same name"),
 ];
