@@ -66,14 +66,25 @@ impl<'a> Frame<'a> {
             .collect();
         let mut nodes = Vec::with_capacity(input.inventory.nodes.len());
         let mut absent = Vec::new();
-        let mut records = input.ledger.nodes.iter().peekable();
+        let mut records = input.ledger.nodes.iter();
+        let mut next = records.next();
         let mut pool_hint = 0;
         let mut cluster_hint = 0;
         for (id, obs) in &input.inventory.nodes {
-            while let Some((other, record)) = records.next_if(|(other, _)| *other < id) {
+            let mut rec = &*UNTOUCHED;
+            // Both maps are sorted alike, so they are walked side by side, with one comparison for each step.
+            while let Some((other, record)) = next {
+                let order = other.cmp(id);
+                if order.is_gt() {
+                    break;
+                }
+                next = records.next();
+                if order.is_eq() {
+                    rec = record;
+                    break;
+                }
                 absent.push((other, record));
             }
-            let rec = records.next_if(|(other, _)| *other == id).map_or(&*UNTOUCHED, |(_, record)| record);
             // Neighbours mostly share cluster and pool, so the last answer is tried first.
             if clusters.get(cluster_hint).is_none_or(|c| c.name != id.cluster()) {
                 cluster_hint = clusters.iter().position(|c| c.name == id.cluster()).unwrap_or_else(|| {
@@ -93,7 +104,7 @@ impl<'a> Frame<'a> {
             let gpus = pool.and_then(|p| pools.get(p)).map_or(obs.gpus, |p| p.spec.gpu.count);
             nodes.push(NodeView { id, obs, rec, pool, cluster: cluster_hint, gpus });
         }
-        absent.extend(records);
+        absent.extend(next.into_iter().chain(records));
         Self { pools, pool_index, clusters, nodes, absent }
     }
 

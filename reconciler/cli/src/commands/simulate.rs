@@ -126,7 +126,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
 const fn quantum(nodes: usize) -> Period {
     match nodes {
         0..1_000 => Period::from_secs(1),
-        1_000..10_000 => Period::from_mins(1),
+        1_000..10_000 => Period::from_secs(90),
         _ => Period::from_mins(5),
     }
 }
