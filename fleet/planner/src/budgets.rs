@@ -30,6 +30,8 @@ pub(crate) struct Counters {
     of_pool: Vec<Vec<u32>>,
     /// For nodes in counted domains, the others.
     of_node: BTreeMap<usize, Vec<u32>>,
+    /// Nodes in flight, those reserved in this pass included.
+    flying: Vec<usize>,
 }
 
 impl Counters {
@@ -101,6 +103,7 @@ impl Pass<'_> {
             counters: Vec::new(),
             of_pool: vec![Vec::new(); self.frame.pools.len()],
             of_node: BTreeMap::new(),
+            flying: self.visiting(),
         };
         let mut index: BTreeMap<(usize, Option<String>), u32> = BTreeMap::new();
         let per_pool = self.budgets_of_pools(&budgets);
@@ -124,7 +127,7 @@ impl Pass<'_> {
             }
             let (reserved, broken) = (self.rec(i).visit.is_some(), self.broken(i));
             let before = broken && self.was_there_before(i);
-            let Counters { counters, of_pool, of_node } = &mut counts;
+            let Counters { counters, of_pool, of_node, flying: _ } = &mut counts;
             for &at in of_pool[pool].iter().chain(of_node.get(&i).into_iter().flatten()) {
                 let counter = &mut counters[at as usize];
                 let weight = weight(budgets[counter.budget].spec, node.gpus);
@@ -261,16 +264,27 @@ impl Pass<'_> {
         };
         let same = |i: usize| self.frame.nodes[i].obs.domain(key) == Some(domain);
         unit.iter().all(|&i| same(i))
-            && (0..self.frame.nodes.len())
-                .filter(|&i| counts.touched(&self.frame, i).any(|t| t == at) && self.rec(i).visit.is_some())
+            && counts
+                .flying
+                .iter()
+                .copied()
+                .filter(|&i| counts.touched(&self.frame, i).any(|t| t == at))
                 .all(same)
+    }
+
+    /// Nodes in flight, those reserved in this pass included. Empty before [`Pass::count`].
+    pub(crate) fn flying(&self) -> &[usize] {
+        self.counters.as_ref().map_or(&[], |c| &c.flying)
     }
 
     /// The first few nodes in flight under a counter.
     fn holders(&self, at: u32) -> Vec<NodeId> {
         let Some(counts) = &self.counters else { return Vec::new() };
-        (0..self.frame.nodes.len())
-            .filter(|&i| self.rec(i).visit.is_some() && counts.touched(&self.frame, i).any(|t| t == at))
+        counts
+            .flying
+            .iter()
+            .copied()
+            .filter(|&i| counts.touched(&self.frame, i).any(|t| t == at))
             .take(3)
             .map(|i| self.frame.nodes[i].id.clone())
             .collect()
@@ -283,6 +297,9 @@ impl Pass<'_> {
         let budgets = active(&self.input);
         let gpus = self.frame.nodes[i].gpus;
         let Some(counts) = &mut self.counters else { return };
+        if fresh {
+            counts.flying.push(i);
+        }
         let touched: Vec<u32> = counts.touched(&self.frame, i).collect();
         for at in touched {
             let counter = &mut counts.counters[at as usize];

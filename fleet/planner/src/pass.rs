@@ -11,7 +11,7 @@ use drydock_plan::{
     ApplyItem, HISTORY_MAX, HistoryEntry, LayoutId, LedgerChange, NodeRecord, Plan, Planned, Reason,
     ReleaseId, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Target, Wait,
 };
-use drydock_spec::{PolicySpec, PoolSpec, ReleaseVector};
+use drydock_spec::{DomainKey, PolicySpec, PoolSpec, ReleaseVector};
 use jiff::Timestamp;
 
 use crate::{Input, budgets::Counters, desired, frame::Frame};
@@ -38,6 +38,8 @@ pub(crate) struct Pass<'a> {
     pub counters: Option<Counters>,
     /// Nodes by rollout and wave; made when first asked for, forgotten when an assignment changes.
     roster: RefCell<Option<Rc<Roster>>>,
+    /// Sizes of domains, by kind and pool; made when first asked for.
+    domain_sizes: RefCell<BTreeMap<(DomainKey, Option<usize>), BTreeMap<String, u32>>>,
 }
 
 /// Positions of nodes, by rollout and wave.
@@ -61,6 +63,7 @@ impl<'a> Pass<'a> {
             needs: RefCell::new(BTreeMap::new()),
             counters: None,
             roster: RefCell::new(None),
+            domain_sizes: RefCell::new(BTreeMap::new()),
         }
     }
 
@@ -116,6 +119,20 @@ impl<'a> Pass<'a> {
         }
         lists.extend(last);
         lists.into_iter().map(|(id, waves)| (id.clone(), waves.into_iter().map(Rc::from).collect())).collect()
+    }
+    /// Nodes of a pool in a domain, whatever state they are in.
+    pub(crate) fn domain_size(&self, key: DomainKey, pool: Option<usize>, domain: &str) -> u32 {
+        let mut sizes = self.domain_sizes.borrow_mut();
+        let of_pool = sizes.entry((key, pool)).or_insert_with(|| {
+            let mut sizes = BTreeMap::new();
+            for node in self.frame.nodes.iter().filter(|n| n.pool == pool) {
+                if let Some(domain) = node.obs.domain(key) {
+                    *sizes.entry(domain.to_string()).or_default() += 1;
+                }
+            }
+            sizes
+        });
+        of_pool.get(domain).copied().unwrap_or(0)
     }
     /// Assignments have changed.
     pub(crate) fn forget_roster(&mut self) {

@@ -117,6 +117,7 @@ impl Pass<'_> {
         if !all && !reasons.is_empty() {
             return reasons;
         }
+        self.count();
         reasons.extend(self.spread_reasons(unit, rollout));
         if !all && !reasons.is_empty() {
             return reasons;
@@ -202,13 +203,12 @@ impl Pass<'_> {
                 }
             }
             for ((pool, domain), add) in adds {
-                let (mut size, mut used) = (0, 0);
-                for (j, node) in self.frame.nodes.iter().enumerate() {
-                    if node.pool == pool && node.obs.domain(spread.key).is_some_and(|d| **d == *domain) {
-                        size += 1;
-                        used += u32::from(self.rec(j).visit.is_some());
-                    }
-                }
+                let size = self.domain_size(spread.key, pool, domain);
+                let there = |j: &&usize| {
+                    let node = &self.frame.nodes[**j];
+                    node.pool == pool && node.obs.domain(spread.key).is_some_and(|d| **d == *domain)
+                };
+                let used = u32::try_from(self.flying().iter().filter(there).count()).unwrap_or(u32::MAX);
                 let mut limit = spread.max.floor_of(size);
                 if limit == 0 && spread.at_least_one && !spread.max.is_zero() {
                     limit = 1;
