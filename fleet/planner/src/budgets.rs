@@ -272,9 +272,9 @@ impl Pass<'_> {
                 .all(same)
     }
 
-    /// Nodes in flight, those reserved in this pass included. Empty before [`Pass::count`].
-    pub(crate) fn flying(&self) -> &[usize] {
-        self.counters.as_ref().map_or(&[], |c| &c.flying)
+    /// Nodes in flight, those reserved in this pass included.
+    pub(crate) fn flying(&self) -> Vec<usize> {
+        self.counters.as_ref().map_or_else(|| self.visiting(), |c| c.flying.clone())
     }
 
     /// The first few nodes in flight under a counter.

@@ -58,7 +58,7 @@ pub fn opening(window: &Window, now: Timestamp) -> Option<Opening> {
 }
 
 /// What a movement is, as far as calendars care.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Movement {
     /// It takes nodes back.
     pub rollback: bool,

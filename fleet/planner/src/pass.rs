@@ -11,10 +11,10 @@ use drydock_plan::{
     ApplyItem, HISTORY_MAX, HistoryEntry, LayoutId, LedgerChange, NodeRecord, Plan, Planned, Reason,
     ReleaseId, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Target, Wait,
 };
-use drydock_spec::{DomainKey, PolicySpec, PoolSpec, ReleaseVector};
+use drydock_spec::{DomainKey, PolicySpec, PoolName, PoolSpec, ReleaseVector};
 use jiff::Timestamp;
 
-use crate::{Input, budgets::Counters, desired, frame::Frame};
+use crate::{Input, budgets::Counters, calendar::Movement, desired, frame::Frame};
 
 /// Addresses of running stack, layout and target, and the pool: a pass looks at the same few combinations thousands of
 /// times, and within a pass an address stands for what it holds. Equal texts at other addresses only cost a second
@@ -38,6 +38,8 @@ pub(crate) struct Pass<'a> {
     pub counters: Option<Counters>,
     /// Nodes by rollout and wave; made when first asked for, forgotten when an assignment changes.
     roster: RefCell<Option<Rc<Roster>>>,
+    /// Why calendars keep a pool from starting, by pool and kind of movement.
+    pub calendars: RefCell<BTreeMap<(PoolName, Movement), Option<Reason>>>,
     /// Sizes of domains, by kind and pool; made when first asked for.
     domain_sizes: RefCell<BTreeMap<(DomainKey, Option<usize>), BTreeMap<String, u32>>>,
 }
@@ -63,6 +65,7 @@ impl<'a> Pass<'a> {
             needs: RefCell::new(BTreeMap::new()),
             counters: None,
             roster: RefCell::new(None),
+            calendars: RefCell::new(BTreeMap::new()),
             domain_sizes: RefCell::new(BTreeMap::new()),
         }
     }

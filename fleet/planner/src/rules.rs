@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_plan::{Reason, RolloutKind, RolloutRecord};
-use drydock_spec::{ClusterName, ForeignCordon, Gangs, InFreeze, Period};
+use drydock_spec::{ClusterName, ForeignCordon, Gangs, InFreeze, Period, PoolName, PoolSpec};
 
 use crate::{
     budgets::Asking,
@@ -79,6 +79,18 @@ impl Pass<'_> {
         reasons
     }
 
+    /// Whether calendars let a pool start, asked once for each kind of movement: zones are costly to look up, and
+    /// thousands of nodes ask the same.
+    fn closed(&self, name: &PoolName, pool: &PoolSpec, movement: Movement) -> Option<Reason> {
+        let key = (name.clone(), movement);
+        if let Some(known) = self.calendars.borrow().get(&key) {
+            return known.clone();
+        }
+        let reason = calendar::closed(self.input.fleet, name, pool, movement, self.now());
+        self.calendars.borrow_mut().insert(key, reason.clone());
+        reason
+    }
+
     /// Why a node may not start now, by calendar and by its own rest.
     pub(crate) fn node_reasons(&self, i: usize, rollout: &RolloutRecord) -> Vec<Reason> {
         let mut reasons = Vec::new();
@@ -88,7 +100,7 @@ impl Pass<'_> {
         let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
         if let Some(pool) = pool {
             let movement = self.movement(i, rollout);
-            reasons.extend(calendar::closed(self.input.fleet, pool.name, pool.spec, movement, self.now()));
+            reasons.extend(self.closed(pool.name, pool.spec, movement));
         }
         reasons
     }
