@@ -41,8 +41,11 @@ pub(crate) struct Pass<'a> {
     /// Why calendars keep a pool from starting, by pool and kind of movement.
     pub calendars: RefCell<BTreeMap<(PoolName, Movement), Option<Reason>>>,
     /// Sizes of domains, by kind and pool; made when first asked for.
-    domain_sizes: RefCell<BTreeMap<(DomainKey, Option<usize>), BTreeMap<String, u32>>>,
+    domain_sizes: RefCell<BTreeMap<(DomainKey, Option<usize>), DomainSizes>>,
 }
+
+/// Nodes of each domain of one kind in one pool.
+type DomainSizes = BTreeMap<String, u32>;
 
 /// Positions of nodes, by rollout and wave.
 type Roster = BTreeMap<RolloutId, Vec<Rc<[usize]>>>;
