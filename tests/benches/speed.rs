@@ -41,7 +41,11 @@ fn passes(c: &mut Criterion) {
         });
         // Made when the first bench that isn't filtered out asks for it.
         let busy = LazyCell::new(|| Moment::under_way(copies));
-        group.bench_function(format!("{size}-under-way"), |b| b.iter(|| plan(black_box(&busy.input()))));
+        group.bench_function(format!("{size}-under-way"), |b| {
+            // Made before the clock runs: it is a simulation of its own.
+            let busy = LazyCell::force(&busy);
+            b.iter(|| plan(black_box(&busy.input())));
+        });
         group.bench_function(format!("{size}-check"), |b| {
             let (planned, after) = busy.planned();
             b.iter(|| check(black_box(&busy.input()), black_box(&planned.plan), black_box(&after)));
