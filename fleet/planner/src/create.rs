@@ -9,7 +9,7 @@ use drydock_plan::{
     Assignment, Blame, CommandKind, LedgerChange, PauseReason, Reason, RolloutEvent, RolloutId, RolloutKind,
     RolloutRecord, RolloutState, SkipReason, Target,
 };
-use drydock_spec::{Batch, ComponentClass, DriftPolicy, FailureAction, PolicyName, PolicySpec, PoolName};
+use drydock_spec::{ComponentClass, DriftPolicy, FailureAction, PolicyName, PolicySpec, PoolName};
 
 use crate::{
     order::hash,
@@ -150,15 +150,14 @@ impl Pass<'_> {
             });
         let mut strategy = spec.clone();
         if revert {
-            let widest = strategy.waves.last().map(|w| w.batch).unwrap_or_default();
-            let max = widest.max.unwrap_or(widest.start);
-            strategy.waves = collapsed(&strategy.waves, Batch { start: max, grow: 1.0, max: Some(max) });
+            strategy.waves = collapsed(&strategy.waves);
         }
         let id = self.new_id(policy, &targets, nodes);
         let waves = self.wave_of(nodes, &strategy, &targets);
-        let why = self.impossible(nodes, &strategy, &waves);
+        let mut why = self.impossible(nodes, &strategy, &waves);
         let suite = self.input.fleet.suites.get(&spec.checks).map(|s| s.spec.clone()).unwrap_or_else(|| {
-            // The loader guarantees the reference; an empty suite would verify nothing, so nothing may run on it.
+            // The loader guarantees the reference. Without checks nothing would be verified, so nothing may run.
+            why.push(format!("there is no check suite {}", spec.checks));
             drydock_spec::SuiteSpec { preflight: Default::default(), checks: Vec::new() }
         });
         let rejected = !why.is_empty();

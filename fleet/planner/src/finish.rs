@@ -176,22 +176,10 @@ impl Pass<'_> {
 
     /// Ends a rollout: its nodes are ordinary nodes again, and its counts are kept.
     pub(crate) fn close(&mut self, id: &RolloutId, state: RolloutState, why: &str) {
-        let mut summary = RolloutSummary::default();
+        let mut summary = self.count_outcomes(id);
         for i in 0..self.frame.nodes.len() {
-            let record = self.rec(i);
-            let Some(a) = record.assignment.as_ref().filter(|a| a.rollout == *id) else { continue };
-            summary.nodes += 1;
-            match &a.outcome {
-                Some(NodeOutcome::Done) => summary.done += 1,
-                Some(NodeOutcome::Skipped(_)) | None => summary.skipped += 1,
-                Some(NodeOutcome::Reverted) => summary.reverted += 1,
-                Some(NodeOutcome::Quarantined) => summary.quarantined += 1,
-                Some(NodeOutcome::Gone) => summary.gone += 1,
-            }
-            if let Ok(cluster) = self.frame.nodes[i].id.cluster().parse()
-                && !summary.clusters.contains(&cluster)
-            {
-                summary.clusters.push(cluster);
+            if self.rec(i).assignment.as_ref().is_none_or(|a| a.rollout != *id) {
+                continue;
             }
             let record = self.edit(i);
             record.assignment = None;

@@ -89,7 +89,8 @@ impl Pass<'_> {
         nodes
     }
 
-    fn count_outcomes(&self, id: &RolloutId) -> RolloutSummary {
+    /// Counts how the nodes of a rollout ended.
+    pub(crate) fn count_outcomes(&self, id: &RolloutId) -> RolloutSummary {
         let mut summary = RolloutSummary::default();
         for i in 0..self.frame.nodes.len() {
             let Some(a) = self.rec(i).assignment.as_ref().filter(|a| a.rollout == *id) else { continue };
@@ -100,6 +101,11 @@ impl Pass<'_> {
                 Some(NodeOutcome::Quarantined) => summary.quarantined += 1,
                 Some(NodeOutcome::Gone) => summary.gone += 1,
                 Some(NodeOutcome::Skipped(_)) | None => summary.skipped += 1,
+            }
+            if let Ok(cluster) = self.frame.nodes[i].id.cluster().parse()
+                && !summary.clusters.contains(&cluster)
+            {
+                summary.clusters.push(cluster);
             }
         }
         summary
@@ -112,10 +118,7 @@ impl Pass<'_> {
         nodes: &[(usize, Target)],
     ) -> RolloutRecord {
         let mut strategy = (*parent.strategy).clone();
-        // Waves collapse into one. It keeps the largest batch that the policy would have reached in the end.
-        let widest = strategy.waves.iter().map(|w| w.batch).next_back().unwrap_or_default();
-        let max = widest.max.unwrap_or(widest.start);
-        strategy.waves = collapsed(&strategy.waves, Batch { start: max, grow: 1.0, max: Some(max) });
+        strategy.waves = collapsed(&strategy.waves);
         strategy.order = vec![OrderKey::FewestIncidents, OrderKey::Name];
         let mut targets = BTreeMap::new();
         for (i, target) in nodes {
@@ -151,8 +154,12 @@ impl Pass<'_> {
     }
 }
 
-/// One wave in place of all: no soak and no gates, since what it brings was proven on these nodes before.
-pub(crate) fn collapsed(waves: &[Wave], batch: Batch) -> Vec<Wave> {
+/// One wave in place of all: no soak and no gates, since what it brings was proven on these nodes before. It keeps the
+/// largest batch that the policy would have reached in the end.
+pub(crate) fn collapsed(waves: &[Wave]) -> Vec<Wave> {
+    let widest = waves.last().map(|w| w.batch).unwrap_or_default();
+    let max = widest.max.unwrap_or(widest.start);
+    let batch = Batch { start: max, grow: 1.0, max: Some(max) };
     let soak = Soak { time: Period::ZERO, min_node_hours: 0, min_jobs_passed: 0, per_batch: false };
     waves
         .last()
