@@ -1,0 +1,4 @@
+//! Custom resources, names and protocols shared by the reconciler and by what runs on GPU nodes.
+
+pub mod check;
+pub mod names;

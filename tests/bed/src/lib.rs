@@ -1,0 +1,1 @@
+//! Grounds for tests: real control planes with hollow nodes, and real nodes.
