@@ -118,8 +118,7 @@ impl Embedded {
         let (world, backstage) = EmbeddedWorld::new(world, options.world);
         let desired = Desired::new(kept, wall());
         let engine_options = EngineOptions { speed: options.speed, rhythm: options.rhythm };
-        let (engine_run, engine) =
-            Engine::new(Arc::clone(&store), world, desired, source.state(), engine_options);
+        let (engine_run, engine) = Engine::new(store.clone(), world, desired, source.state(), engine_options);
         let mut api = None;
         if let Some(listen) = options.listen {
             let failed = |error| EmbeddedError::Listen { address: listen, error };
@@ -127,7 +126,7 @@ impl Embedded {
             let address = listener.local_addr().map_err(failed)?;
             let parts = ApiParts {
                 engine: engine.clone(),
-                store: Arc::clone(&store),
+                store: store.clone(),
                 source: Some(source.clone()),
                 token: Token::of(&directory)?,
                 hosts: Hosts::of(address, &options.hosts),

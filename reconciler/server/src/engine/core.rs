@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{events::events, stats::Stats};
 use crate::clock::FleetClock;
 use crate::desired::{Change, Desired, InForce};
-use crate::store::{EventKind, NewEvent, Prepared, Store, StoreError};
+use crate::store::{EventKind, LedgerStore, NewEvent, Prepared, StoreError};
 use crate::view::Facts;
 use crate::world::{World, WorldError};
 
@@ -61,7 +61,7 @@ pub(super) enum PassError {
 }
 
 pub(super) struct Core<W> {
-    store: Arc<Store>,
+    store: Arc<dyn LedgerStore>,
     world: W,
     desired: Desired,
     rhythm: Rhythm,
@@ -81,7 +81,7 @@ pub(super) struct Core<W> {
 
 impl<W: World> Core<W> {
     pub(super) fn new(
-        store: Arc<Store>,
+        store: Arc<dyn LedgerStore>,
         world: W,
         desired: Desired,
         rhythm: Rhythm,
@@ -229,6 +229,7 @@ impl<W: World> Core<W> {
     fn pass(&mut self, in_force: &InForce) -> Result<(), PassError> {
         let now = self.world.now();
         for _ in 0..RACES {
+            self.store.ready()?;
             let ledger = self.store.ledger();
             let input = Input {
                 fleet: &in_force.fleet,

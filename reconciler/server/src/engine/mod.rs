@@ -22,7 +22,7 @@ pub(crate) use self::events::events;
 use self::core::{Core, Until};
 use crate::clock::{FleetClock, Pace, Speed, wall};
 use crate::desired::Desired;
-use crate::store::Store;
+use crate::store::LedgerStore;
 use crate::view::{ClockView, Snapshot};
 use crate::world::World;
 
@@ -125,7 +125,7 @@ impl<W: World> Engine<W> {
     /// An engine over `store`, `world` and the published states of a source.
     #[must_use]
     pub fn new(
-        store: Arc<Store>,
+        store: Arc<dyn LedgerStore>,
         world: W,
         desired: Desired,
         source: watch::Receiver<SourceState>,

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::embedded::EmbeddedWorld;
-use crate::store::{EventKind, StoreError, WorldStore};
+use crate::store::{EventKind, Store, StoreError, WorldStore};
 use crate::testing::{documents, kept, read};
 use crate::world::WorldError;
 
@@ -191,7 +191,7 @@ async fn nothing_is_intended_or_done_that_rests_on_what_is_not_durable() {
     let desired = Desired::new(Some(kept("one", documents("580.95.05", 1))), START);
     let (send, source) = source();
     let options = EngineOptions { speed: Speed::FlatOut, ..EngineOptions::default() };
-    let (engine, handle) = Engine::new(Arc::clone(&store), world, desired, source, options);
+    let (engine, handle) = Engine::new(store.clone(), world, desired, source, options);
     let task = tokio::spawn(engine.run());
     send.send_replace(read("two", 1, documents("580.105.08", 1)));
     let mut snapshot = handle.snapshot();

@@ -204,8 +204,7 @@ mod tests {
             EmbeddedWorld::new(WorldStore::in_memory().unwrap(), drydock_sim::WorldOptions::default());
         let desired = Desired::new(None, jiff::Timestamp::UNIX_EPOCH);
         let (_, source) = tokio::sync::watch::channel(drydock_source::SourceState::default());
-        let (runs, engine) =
-            Engine::new(Arc::clone(&store), world, desired, source, EngineOptions::default());
+        let (runs, engine) = Engine::new(store.clone(), world, desired, source, EngineOptions::default());
         let token = crate::token::Token::of(&Directory::create(dir.path()).unwrap()).unwrap();
         let hosts = Hosts::of(([127, 0, 0, 1], 0).into(), &[]);
         (Api::new(ApiParts { engine, store, source: None, token, hosts, pages: None }), (dir, runs))

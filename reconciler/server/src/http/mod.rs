@@ -48,7 +48,7 @@ pub use pages::{Page, Pages};
 pub use read::{FleetAnswer, List, NodeAnswer, PAGE, PAGE_MAX, ReportAnswer};
 
 use crate::engine::{EngineHandle, Stats};
-use crate::store::Store;
+use crate::store::LedgerStore;
 use crate::token::Token;
 use crate::view::Snapshot;
 
@@ -63,7 +63,7 @@ pub struct ApiParts {
     /// The engine.
     pub engine: EngineHandle,
     /// The ledger.
-    pub store: Arc<Store>,
+    pub store: Arc<dyn LedgerStore>,
     /// The source, where there is one.
     pub source: Option<SourceHandle>,
     /// What a caller has to know to change anything.
@@ -142,7 +142,7 @@ impl Api {
     fn token(&self) -> &Token {
         &self.parts.token
     }
-    fn store(&self) -> &Arc<Store> {
+    fn store(&self) -> &Arc<dyn LedgerStore> {
         &self.parts.store
     }
     fn stats(&self) -> &Stats {

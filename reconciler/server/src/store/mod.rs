@@ -1,4 +1,4 @@
-//! The ledger on disk: `ledger.redb`.
+//! Where the ledger is kept: behind [`LedgerStore`], and on disk in `ledger.redb` ([`Store`]).
 //!
 //! Every commit is one transaction with compare-and-swap on the revision, and is durable before it returns. The file is
 //! the truth; [`Store`] keeps a copy in memory that moves only after the transaction has, so that a planning pass over
@@ -7,6 +7,7 @@
 mod codec;
 mod error;
 mod event;
+mod ledger_store;
 mod tables;
 mod world;
 
@@ -19,6 +20,7 @@ use tokio::sync::broadcast;
 
 pub use error::StoreError;
 pub use event::{Event, EventKind, NewEvent};
+pub use ledger_store::LedgerStore;
 pub use world::{WorldStore, WorldWrite};
 
 use tables::{Failed, Trouble, while_};
