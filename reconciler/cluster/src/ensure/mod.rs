@@ -10,7 +10,7 @@ mod effort;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drydock_plan::{Action, CheckResult, StepState};
+use drydock_plan::{Action, Blocker, CheckResult, StepState};
 use drydock_spec::{ClusterName, Fleet};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
@@ -133,8 +133,8 @@ impl Outcome {
     }
     /// Something stands in the way.
     #[must_use]
-    pub fn blocked(remaining: u32, by: impl Into<String>) -> Self {
-        Self::of(StepState::Working { remaining, blocked_by: Some(by.into()) })
+    pub fn blocked(remaining: u32, by: Blocker) -> Self {
+        Self::of(StepState::Working { remaining, blocked_by: Some(by) })
     }
     /// With nothing to call.
     #[must_use]
