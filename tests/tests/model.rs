@@ -193,7 +193,7 @@ impl Tiny {
                     vec![Answer::Failed, Answer::CheckFails, Answer::Inconclusive]
                 }
                 Ensure::Checked { .. } => vec![Answer::CheckFails, Answer::Inconclusive],
-                Ensure::Applied { .. } | Ensure::Drained => vec![Answer::Failed],
+                Ensure::Applied { .. } | Ensure::Drained { .. } => vec![Answer::Failed],
                 Ensure::Cordoned
                 | Ensure::Checkpointed { .. }
                 | Ensure::Partitioned { .. }
@@ -249,7 +249,7 @@ impl NodeSide {
                 }));
             }
             Ensure::Applied { .. }
-            | Ensure::Drained
+            | Ensure::Drained { .. }
             | Ensure::Checkpointed { .. }
             | Ensure::Partitioned { .. } => {}
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use drydock_spec::{
-    CheckClass, CheckName, CheckOn, CheckRun, ComponentName, ComponentVersion, LayoutId, Period,
+    CheckClass, CheckName, CheckOn, CheckRun, ComponentName, ComponentVersion, Drain, Gangs, LayoutId,
+    LayoutName, LocalStorage, Period, Template, Unmanaged,
 };
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,11 @@ pub enum Ensure {
         gangs: Vec<GangId>,
     },
     /// Every pod that has to leave has left.
-    Drained,
+    Drained {
+        /// What may be done to which pods.
+        #[serde(default)]
+        rules: DrainRules,
+    },
     /// The component runs in this version; absent means it doesn't run.
     Applied {
         /// The component.
@@ -56,6 +61,9 @@ pub enum Ensure {
     Partitioned {
         /// The layout.
         layout: LayoutId,
+        /// The document in force that describes it; the first by name, and absent when none does any more.
+        #[serde(default)]
+        name: Option<LayoutName>,
         /// Try of the same, from 1.
         attempt: u32,
     },
@@ -70,6 +78,32 @@ pub enum Ensure {
     Kept,
 }
 
+/// What may be done to which pods of a node that is emptied. From the policy as it was when the rollout began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainRules {
+    /// Pods without a controller.
+    pub unmanaged: Unmanaged,
+    /// Pods with an `emptyDir` on the node's disk; one in memory doesn't count.
+    pub local_storage: LocalStorage,
+    /// Jobs that span nodes.
+    pub gangs: Gangs,
+    /// Time that pods get to end; absent means their own.
+    pub grace: Option<Period>,
+}
+
+impl From<&Drain> for DrainRules {
+    fn from(drain: &Drain) -> Self {
+        let Drain { gangs, unmanaged, local_storage, pod_grace_period, .. } = drain;
+        Self { unmanaged: *unmanaged, local_storage: *local_storage, gangs: *gangs, grace: *pod_grace_period }
+    }
+}
+
+impl Default for DrainRules {
+    fn default() -> Self {
+        Self::from(&Drain::default())
+    }
+}
+
 /// A check to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckOrder {
@@ -81,8 +115,19 @@ pub struct CheckOrder {
     pub on: CheckOn,
     /// The other node of a pair.
     pub partner: Option<NodeId>,
+    /// All nodes that take part, sorted: the node itself; with its partner; or, for a group, the nodes of its unit that
+    /// are at the same step of the same course or through with it. One run serves all whose actions carry the order; the
+    /// first of them leads. Each node has its own result.
+    #[serde(default)]
+    pub nodes: Vec<NodeId>,
     /// What runs.
     pub run: CheckRun,
+    /// Pod template that runs instead of `run`.
+    #[serde(default)]
+    pub template: Option<Template>,
+    /// GPUs that its pod asks for on each node.
+    #[serde(default)]
+    pub gpus: u32,
     /// Longest run.
     pub timeout: Period,
     /// Runs; the median counts.
@@ -99,7 +144,7 @@ impl Ensure {
             Self::Preflight { .. } => "preflight",
             Self::Cordoned => "cordon",
             Self::Checkpointed { .. } => "checkpoint",
-            Self::Drained => "drain",
+            Self::Drained { .. } => "drain",
             Self::Applied { .. } => "apply",
             Self::Partitioned { .. } => "partition",
             Self::Checked { .. } => "check",

@@ -1,6 +1,6 @@
 //! What was observed. Facts only, each with its age; nothing here is intent.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use drydock_spec::{
     CheckName, ClusterName, DomainKey, Fleet, LayoutId, PoolName, ReleaseId, ReleaseVector, TenantName,
@@ -127,8 +127,8 @@ pub enum StepState {
     Working {
         /// Pods that have still to leave, runs that have still to end.
         remaining: u32,
-        /// Whose refusal it waits for, for example a PodDisruptionBudget by name.
-        blocked_by: Option<String>,
+        /// What it waits for, when it can't go on by itself.
+        blocked_by: Option<Blocker>,
     },
     /// It is so.
     Done,
@@ -137,6 +137,41 @@ pub enum StepState {
         /// What was seen.
         message: String,
     },
+}
+
+/// What keeps pods on a node that is emptied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Blocker {
+    /// A PodDisruptionBudget refuses; `namespace/name`.
+    DisruptionBudget(String),
+    /// Pods without a controller, `namespace/name`, at most [`BLOCKERS_MAX`].
+    Unmanaged(Vec<String>),
+    /// Pods with data on the node's disk, `namespace/name`, at most [`BLOCKERS_MAX`].
+    LocalStorage(Vec<String>),
+    /// Pods whose owner has asked that they aren't evicted, `namespace/name`, at most [`BLOCKERS_MAX`].
+    Protected(Vec<String>),
+    /// Pods that were told to end and don't, `namespace/name`, at most [`BLOCKERS_MAX`]: a finalizer, or a kubelet that
+    /// is silent.
+    Terminating(Vec<String>),
+    /// The API server, or something in the cluster, says no; its words, bounded.
+    Refused(String),
+}
+
+/// Pods named in a [`Blocker`]: enough to find the owner, and it stands in reports of every pass.
+pub const BLOCKERS_MAX: usize = 5;
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DisruptionBudget(name) => write!(f, "poddisruptionbudget/{name}"),
+            Self::Unmanaged(pods) => write!(f, "pods without a controller ({})", pods.join(", ")),
+            Self::LocalStorage(pods) => write!(f, "pods with data on the node ({})", pods.join(", ")),
+            Self::Protected(pods) => write!(f, "pods that are protected ({})", pods.join(", ")),
+            Self::Terminating(pods) => write!(f, "pods that don't end ({})", pods.join(", ")),
+            Self::Refused(text) => f.write_str(text),
+        }
+    }
 }
 
 /// One run of a check on one node.

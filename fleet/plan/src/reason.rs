@@ -9,7 +9,7 @@ use drydock_spec::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{GangId, NodeId, PauseReason, RolloutId, UnitId};
+use crate::{Blocker, GangId, NodeId, PauseReason, RolloutId, UnitId};
 
 /// Why something isn't moving now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ pub enum Reason {
     /// Jobs write a checkpoint.
     Checkpoint { gangs: Vec<GangId>, until: Timestamp },
     /// Pods leave.
-    Draining { remaining: u32, blocked_by: Option<String>, until: Timestamp },
+    Draining { remaining: u32, blocked_by: Option<Blocker>, until: Timestamp },
     /// Something is applied.
     Applying { what: String, attempt: u32, until: Timestamp },
     /// Checks run.

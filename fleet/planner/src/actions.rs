@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::{Action, ApplyItem, CheckOrder, Course, Ensure, Step, Target, Visit};
-use drydock_spec::{ComponentName, ComponentVersion, Disruption};
+use drydock_plan::{
+    Action, ApplyItem, CheckOrder, Course, DrainRules, Ensure, LayoutId, NodeId, Step, Target, Visit,
+};
+use drydock_spec::{Check, CheckOn, ComponentName, ComponentVersion, Disruption, LayoutName, layout_id};
 
 use crate::{desired, judge, pass::Pass};
 
@@ -52,10 +54,11 @@ impl Pass<'_> {
             Step::Checkpoint => {
                 Some(Ensure::Checkpointed { gangs: self.frame.nodes[i].obs.work.gangs.clone() })
             }
-            Step::Drain => Some(Ensure::Drained),
-            Step::Apply(ApplyItem::Layout) => {
-                target.layout.clone().map(|layout| Ensure::Partitioned { layout, attempt: visit.attempt })
-            }
+            Step::Drain => Some(Ensure::Drained { rules: self.drain_rules(i) }),
+            Step::Apply(ApplyItem::Layout) => target.layout.clone().map(|layout| {
+                let name = self.layout_name(&layout);
+                Ensure::Partitioned { layout, name, attempt: visit.attempt }
+            }),
             Step::Apply(ApplyItem::Component(name)) => Some(self.apply(name, target, visit)),
             Step::Verify => Some(Ensure::Checked { checks: self.checks(i, visit) }),
             Step::Fence => None,
@@ -89,21 +92,53 @@ impl Pass<'_> {
     fn preflight_orders(&self, i: usize, visit: &Visit) -> Vec<CheckOrder> {
         let Some(suite) = self.suite(i) else { return Vec::new() };
         let pool = self.pool_of(i);
-        judge::preflight_checks(&suite, self.rec(i), &self.observed_target(i), self.now())
-            .into_iter()
-            .filter(|c| judge::applies(c, pool))
-            .map(|c| judge::order(c, visit.partner.as_ref(), visit.attempt))
-            .collect()
+        let checks = judge::preflight_checks(&suite, self.rec(i), &self.observed_target(i), self.now());
+        self.orders(i, visit, checks.into_iter().filter(|c| judge::applies(c, pool)))
     }
 
     fn checks(&self, i: usize, visit: &Visit) -> Vec<CheckOrder> {
         let Some(suite) = self.suite(i) else { return Vec::new() };
         let pool = self.pool_of(i);
-        suite
-            .checks
-            .iter()
-            .filter(|c| judge::applies(c, pool))
-            .map(|c| judge::order(c, visit.partner.as_ref(), visit.attempt))
+        self.orders(i, visit, suite.checks.iter().filter(|c| judge::applies(c, pool)))
+    }
+
+    fn orders<'c>(
+        &self,
+        i: usize,
+        visit: &Visit,
+        checks: impl Iterator<Item = &'c Check>,
+    ) -> Vec<CheckOrder> {
+        let node = &self.frame.nodes[i];
+        let who = |check: &Check| match (check.on, &visit.partner) {
+            (CheckOn::Pair, Some(partner)) => vec![node.id.clone(), partner.clone()],
+            (CheckOn::Node, _) | (CheckOn::Pair, None) => vec![node.id.clone()],
+            (CheckOn::Group, _) => self.together(visit),
+        };
+        checks.map(|c| judge::order(c, who(c), visit, node.gpus)).collect()
+    }
+
+    /// Nodes of a unit that a check of the group runs on: those that run the same by now.
+    fn together(&self, visit: &Visit) -> Vec<NodeId> {
+        let same = |other: &Visit| {
+            other.course == visit.course
+                && match (&visit.step, &other.step) {
+                    (Step::Verify, Step::Verify | Step::Fence) => true,
+                    (mine, theirs) => mine == theirs,
+                }
+        };
+        self.unit_members(&self.visiting(), &visit.rollout, &visit.unit)
+            .into_iter()
+            .filter(|&j| self.rec(j).visit.as_ref().is_some_and(same))
+            .map(|j| self.frame.nodes[j].id.clone())
             .collect()
+    }
+
+    fn drain_rules(&self, i: usize) -> DrainRules {
+        self.strategy(i).map_or_else(DrainRules::default, |strategy| DrainRules::from(&strategy.drain))
+    }
+
+    fn layout_name(&self, id: &LayoutId) -> Option<LayoutName> {
+        let layouts = &self.input.fleet.layouts;
+        layouts.iter().find(|(_, layout)| layout_id(&layout.spec) == *id).map(|(name, _)| name.clone())
     }
 }

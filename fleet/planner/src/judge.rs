@@ -1,6 +1,6 @@
 //! Results of checks, compared with floor and baseline.
 
-use drydock_plan::{Baseline, CheckOrder, CheckResult, RawVerdict, StepReport};
+use drydock_plan::{Baseline, CheckOrder, CheckResult, NodeId, RawVerdict, StepReport, Visit};
 use drydock_spec::{Amount, Check, CheckClass, CheckOn, FailurePolicy, PoolSpec, PreflightRun, SuiteSpec};
 use jiff::Timestamp;
 
@@ -51,17 +51,21 @@ pub(crate) fn preflight_checks<'a>(
     suite.checks.iter().filter(wanted).filter(|c| !fresh(c)).collect()
 }
 
-/// What to ask the node for.
-pub(crate) fn order(check: &Check, partner: Option<&drydock_plan::NodeId>, attempt: u32) -> CheckOrder {
+/// What to ask the node for; `nodes` take part, and the node has so many GPUs.
+pub(crate) fn order(check: &Check, mut nodes: Vec<NodeId>, visit: &Visit, gpus: u32) -> CheckOrder {
+    nodes.sort_unstable();
     CheckOrder {
         name: check.name.clone(),
         class: check.class,
         on: check.on,
-        partner: if check.on == CheckOn::Pair { partner.cloned() } else { None },
+        partner: if check.on == CheckOn::Pair { visit.partner.clone() } else { None },
+        nodes,
         run: check.run.clone(),
+        template: check.template.clone(),
+        gpus: check.gpus_of(gpus),
         timeout: check.timeout,
         repeats: check.repeats,
-        attempt,
+        attempt: visit.attempt,
     }
 }
 
@@ -157,6 +161,8 @@ mod tests {
             unit: Some("GB/s".into()),
             repeats: 1,
             run: Default::default(),
+            template: None,
+            gpus: None,
         }
     }
     fn result(verdict: RawVerdict, value: Option<f64>) -> CheckResult {

@@ -1,8 +1,8 @@
 //! One step of every node in flight: what was observed decides whether it goes on, is tried again, or turns back.
 
 use drydock_plan::{
-    ApplyItem, Blame, Course, FailureClass, Reason, RolloutKind, Step, StepReport, StepState, Target, Visit,
-    VisitEnd,
+    ApplyItem, Blame, Blocker, Course, FailureClass, Reason, RolloutKind, Step, StepReport, StepState,
+    Target, Visit, VisitEnd,
 };
 use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
 use jiff::Timestamp;
@@ -186,15 +186,31 @@ impl Pass<'_> {
             None => (self.frame.nodes[i].obs.work.gpu_pods, None),
         };
         let (patience, then) = match &blocked_by {
-            Some(_) => (strategy.drain.pdb.wait, strategy.drain.pdb.on_blocked),
-            None => (strategy.drain.timeout, strategy.drain.on_timeout),
+            Some(Blocker::DisruptionBudget(_)) => (strategy.drain.pdb.wait, strategy.drain.pdb.on_blocked),
+            Some(
+                Blocker::Unmanaged(_)
+                | Blocker::LocalStorage(_)
+                | Blocker::Protected(_)
+                | Blocker::Terminating(_)
+                | Blocker::Refused(_),
+            )
+            | None => (strategy.drain.timeout, strategy.drain.on_timeout),
         };
         let until = patience.after(visit.step_since);
         if self.unknown_since(i, until) {
             self.wait(i, Reason::InventoryOlderThanPlan {});
         } else if self.now() >= until {
             let why = match &blocked_by {
-                Some(by) => format!("{by} has refused for {patience}"),
+                Some(by @ Blocker::DisruptionBudget(_)) => format!("{by} has refused for {patience}"),
+                Some(
+                    by @ (Blocker::Unmanaged(_)
+                    | Blocker::LocalStorage(_)
+                    | Blocker::Protected(_)
+                    | Blocker::Terminating(_)
+                    | Blocker::Refused(_)),
+                ) => {
+                    format!("{by} are still there after {patience}")
+                }
                 None => format!("{remaining} pods are still there after {patience}"),
             };
             self.out_of_patience(i, then, &why);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::{CheckOrder, CheckResult, Ensure, NodeId, RawVerdict, StepState};
+use drydock_plan::{Blocker, CheckOrder, CheckResult, Ensure, NodeId, RawVerdict, StepState};
 use drydock_spec::{ComponentName, ComponentVersion, Disruption};
 
 use crate::{
@@ -50,14 +50,14 @@ impl World {
             Ensure::Cordoned | Ensure::Kept => Begin::Cordon,
             Ensure::Returned => Begin::Return,
             Ensure::Checkpointed { .. } => Begin::Checkpoint,
-            Ensure::Drained => Begin::Drain,
+            Ensure::Drained { .. } => Begin::Drain,
             Ensure::Applied { component, version, reboot, attempt } => Begin::Change(Change::Component {
                 component: component.clone(),
                 version: version.clone(),
                 attempt: *attempt,
                 reboot: *reboot,
             }),
-            Ensure::Partitioned { layout, attempt } => {
+            Ensure::Partitioned { layout, attempt, .. } => {
                 Begin::Change(Change::Layout { layout: layout.clone(), attempt: *attempt })
             }
         };
@@ -369,8 +369,8 @@ impl World {
 
 fn drain_report(node: &mut NodeState, id: &NodeId) {
     let Activity::Drain { leaving } = &node.activity else { return };
-    let blocked_by =
-        leaving.iter().any(|pod| pod.refused).then(|| format!("poddisruptionbudget/{}", id.node()));
+    let refused = leaving.iter().any(|pod| pod.refused);
+    let blocked_by = refused.then(|| Blocker::DisruptionBudget(id.node().to_owned()));
     let remaining = count(leaving.len());
     node.answer(StepState::Working { remaining, blocked_by });
 }
@@ -388,7 +388,7 @@ impl Change {
                 Self::Component { component, version, attempt, reboot },
                 Ensure::Applied { component: c, version: v, attempt: a, reboot: r },
             ) => component == c && version == v && attempt == a && reboot == r,
-            (Self::Layout { layout, attempt }, Ensure::Partitioned { layout: l, attempt: a }) => {
+            (Self::Layout { layout, attempt }, Ensure::Partitioned { layout: l, attempt: a, .. }) => {
                 layout == l && attempt == a
             }
             _ => false,

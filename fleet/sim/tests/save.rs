@@ -29,7 +29,7 @@ fn ensure(pick: u64, gangs: Vec<drydock_plan::GangId>) -> Ensure {
     let checks = vec![order("vector-add", CheckClass::Driver), order("all-reduce", CheckClass::Rdma)];
     match pick {
         0 => Ensure::Cordoned,
-        1 => Ensure::Drained,
+        1 => Ensure::Drained { rules: Default::default() },
         2 => Ensure::Returned,
         3 => apply("gpu-driver", "580.2"),
         4 => apply("plugin", "0.18"),

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Hand, apply, fleet, node, order};
-use drydock_plan::{Ensure, Epoch, Generation, RawVerdict, StepState};
+use drydock_plan::{Blocker, Ensure, Epoch, Generation, RawVerdict, StepState};
 use drydock_sim::{FaultSpec, Refused, Workload, World, WorldOptions};
 use drydock_spec::{CheckClass, DomainKey, Period, layout_id};
 
@@ -42,7 +42,7 @@ fn a_visit_changes_what_runs() {
     let id = node("c1/train-000");
     assert_eq!(hand.ensure(&id, Ensure::Cordoned).state, StepState::Done);
     assert_eq!(hand.seen(&id).cordon.own, Some(Epoch(1)));
-    assert_eq!(hand.ensure(&id, Ensure::Drained).state, StepState::Done);
+    assert_eq!(hand.ensure(&id, Ensure::Drained { rules: Default::default() }).state, StepState::Done);
     hand.ask(&id, apply("gpu-driver", "580.2"));
     assert_eq!(hand.seen(&id).gpus, 0, "without a driver there are no GPUs");
     let before = hand.world.now();
@@ -74,7 +74,7 @@ fn the_same_intent_twice_is_once_and_old_ones_are_refused() {
     let mut hand = hand("");
     let id = node("c2/infer-001");
     let first = hand.action(&id, Ensure::Cordoned);
-    let second = hand.action(&id, Ensure::Drained);
+    let second = hand.action(&id, Ensure::Drained { rules: Default::default() });
     hand.world.execute(&first).unwrap();
     hand.world.execute(&second).unwrap();
     let snapshot = hand.world.snapshot();
@@ -204,12 +204,12 @@ fn drains_wait_for_a_disruption_budget() {
     let mut hand = hand("- pdbBlocks: {node: c2/infer-000, until: \"2026-03-02T09:30:00Z\"}");
     let id = node("c2/infer-000");
     hand.ensure(&id, Ensure::Cordoned);
-    hand.ask(&id, Ensure::Drained);
+    hand.ask(&id, Ensure::Drained { rules: Default::default() });
     let StepState::Working { remaining, blocked_by } = hand.report(&id).state else {
         panic!("still working")
     };
     assert!(remaining >= 1);
-    assert!(blocked_by.unwrap().starts_with("poddisruptionbudget/"));
+    assert!(matches!(blocked_by, Some(Blocker::DisruptionBudget(_))));
     for _ in 0..20 {
         if let Some(next) = hand.world.next_event() {
             hand.world.advance(next);
@@ -267,7 +267,7 @@ fn gangs_write_checkpoints_when_asked_and_are_interrupted_as_a_whole() {
     assert_eq!(hand.world.inventory().gangs.get(gangs.first().unwrap()).unwrap().nodes.len(), 3);
     hand.ensure(&id, Ensure::Cordoned);
     assert_eq!(hand.ensure(&id, Ensure::Checkpointed { gangs }).state, StepState::Done);
-    hand.ask(&id, Ensure::Drained);
+    hand.ask(&id, Ensure::Drained { rules: Default::default() });
     assert!(hand.seen(&node("c1/train-000")).work.gangs.is_empty());
     assert_eq!(hand.seen(&id).work.gpu_pods, 1, "the pod here has still to leave");
     assert_eq!((hand.world.oracle().gangs_moved, hand.world.oracle().gangs_cut), (1, 0));

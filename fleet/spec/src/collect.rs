@@ -125,7 +125,7 @@ impl<'f> Repository<'f> {
             return;
         }
         self.documents += 1;
-        placeholders(&mut root, &mut problems);
+        placeholders(&mut root, &mut problems, Words::Own);
         self.read(file, root, &mut problems);
         let many = problems.len() > ERRORS_MAX;
         for problem in problems.into_iter().take(ERRORS_MAX + usize::from(many)) {
@@ -349,11 +349,34 @@ fn name(metadata: &Entry<'_>, problems: &mut Vec<Problem>) -> (Option<String>, S
     (None, span)
 }
 
-/// Finds templates that were committed as values, and takes them out. Fields for people may speak of them.
-fn placeholders(node: &mut Node<'_>, problems: &mut Vec<Problem>) {
-    match &mut node.value {
-        Value::Plain(text) | Value::Text(text) => {
-            if let Some(found) = placeholder(text) {
+/// Whose words are read.
+#[derive(Clone, Copy)]
+enum Words {
+    /// drydock's.
+    Own,
+    /// Those of Kubernetes and of shells: a pod template, a command.
+    Handed,
+}
+
+/// Finds templates that were committed as values, and takes them out. Fields for people may speak of them, and in what
+/// is handed on a `$` is a shell's.
+fn placeholders(node: &mut Node<'_>, problems: &mut Vec<Problem>, words: Words) {
+    match (&mut node.value, words) {
+        (Value::Plain(text), Words::Handed) if scalar::is_old_octal(text) => {
+            let message = format!("`{text}` is {}", scalar::describe(text, scalar::plain(text)));
+            let hint = u64::from_str_radix(text, 8).map_or_else(
+                |_| "write it without the 0".to_owned(),
+                |n| format!("write {n} if it is a file's mode, else leave the 0 out"),
+            );
+            problems.push(Problem::new(RuleId::QuoteText, node.span, message).hint(hint));
+            node.value = Value::Absent(0);
+        }
+        (Value::Plain(text) | Value::Text(text), _) => {
+            let found = match words {
+                Words::Own => placeholder(text),
+                Words::Handed => braces(text),
+            };
+            if let Some(found) = found {
                 let message = format!("placeholder `{found}` wasn't rendered");
                 problems.push(
                     Problem::new(RuleId::Placeholder, node.span, message).hint("commit the rendered value"),
@@ -361,20 +384,30 @@ fn placeholders(node: &mut Node<'_>, problems: &mut Vec<Problem>) {
                 node.value = Value::Absent(0);
             }
         }
-        Value::List(items) => items.iter_mut().for_each(|item| placeholders(item, problems)),
-        Value::Map(entries) => {
-            for entry in entries.iter_mut().filter(|e| !matches!(&*e.key, "notes" | "reason")) {
-                placeholders(&mut entry.value, problems);
+        (Value::List(items), _) => items.iter_mut().for_each(|item| placeholders(item, problems, words)),
+        (Value::Map(entries), _) => {
+            for entry in entries {
+                let words = match (&*entry.key, words) {
+                    ("notes" | "reason", Words::Own) => continue,
+                    ("template" | "probe", Words::Own) => Words::Handed,
+                    (_, words) => words,
+                };
+                placeholders(&mut entry.value, problems, words);
             }
         }
-        Value::Absent(_) => {}
+        (Value::Absent(_), _) => {}
     }
 }
 
+fn braces(text: &str) -> Option<&str> {
+    let at = text.find("{{")?;
+    let end = text[at..].find("}}").map_or(text.len(), |e| at + e + 2);
+    text.get(at..end)
+}
+
 fn placeholder(text: &str) -> Option<&str> {
-    if let Some(at) = text.find("{{") {
-        let end = text[at..].find("}}").map_or(text.len(), |e| at + e + 2);
-        return text.get(at..end);
+    if let Some(found) = braces(text) {
+        return Some(found);
     }
     let at = text.find('$')?;
     let rest = &text[at + 1..];

@@ -145,6 +145,11 @@ rules! {
     ExpectOrder = 89, Error, "The time that nine of ten need isn't less than the time that half need.";
     // Checks.
     RegressEverything = 90, Error, "The regression limit of a check lies between 0 and 100 %.";
+    // What is handed on to Kubernetes.
+    TemplateField = 91, Error, "A template is a whole pod template, and leaves to drydock what drydock sets.";
+    Probe = 92, Error, "Only a delivery by `job` has a probe: a command with at least one word.";
+    ClusterComponentTwice = 93, Error, "All pools of a cluster want the same version of what the cluster has once.";
+    CheckGpus = 94, Error, "A check asks for at most the GPUs that a node has.";
     // Layouts.
     ImpossibleLayout = 101, Error, "The GPUs of every pool that uses a layout can be cut that way.";
     StrategyMismatch = 103, Error, "The strategy of a layout fits its slices.";

@@ -195,6 +195,8 @@ fn suite() -> impl Strategy<Value = Document> {
                 unit,
                 repeats,
                 run: CheckRun::Image(image),
+                template: None,
+                gpus: None,
             };
             Document::CheckSuite(
                 name.parse().unwrap(),

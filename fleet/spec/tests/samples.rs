@@ -40,6 +40,30 @@ fn valid_samples_have_no_finding() {
     }
 }
 
+/// What is handed on to Kubernetes comes through as it was written.
+#[test]
+fn templates_keep_numbers_and_texts() {
+    let fleet = load(&[read("valid/every_kind.yaml")]).fleet.unwrap();
+    let component = &fleet.components["host-tools"];
+    let object = component.delivery.object().unwrap();
+    let template = serde_json::to_value(object.template.as_ref().unwrap()).unwrap();
+    let expected = serde_json::json!({
+        "metadata": {"labels": {"app": "host-tools"}},
+        "spec": {
+            "hostPID": true,
+            "activeDeadlineSeconds": 600,
+            "nodeSelector": {"kubernetes.io/arch": "amd64"},
+            "containers": [{
+                "name": "install",
+                "args": ["--version=$(DRYDOCK_VERSION)", "--root=${ROOT}"],
+                "resources": {"limits": {"cpu": 0.5, "memory": "1Gi"}},
+            }],
+        },
+    });
+    assert_eq!(template, expected);
+    assert_eq!(object.probe.as_deref().unwrap(), ["host-tools", "--version"]);
+}
+
 /// What a sample's first line expects: `# expect: DD017 12:9, DD020 3:1`, with `.` for the repository as a whole,
 /// and `alone` at the end where it isn't loaded beside `base.yaml`.
 fn expected(file: &SourceFile) -> (Vec<String>, bool) {

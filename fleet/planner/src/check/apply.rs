@@ -22,7 +22,7 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
             Ensure::Preflight { .. }
             | Ensure::Cordoned
             | Ensure::Checkpointed { .. }
-            | Ensure::Drained
+            | Ensure::Drained { .. }
             | Ensure::Checked { .. }
             | Ensure::Returned
             | Ensure::Kept => {}

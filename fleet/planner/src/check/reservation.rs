@@ -45,7 +45,7 @@ fn is_covered(view: &View<'_>, action: &Action, record: &NodeRecord) -> bool {
         // It may have to be put back at any time until the node returns.
         Ensure::Cordoned => step.is_some_and(|s| (1..=6).contains(&s.stage())),
         Ensure::Checkpointed { .. } => step == Some(&Step::Checkpoint),
-        Ensure::Drained => step == Some(&Step::Drain),
+        Ensure::Drained { .. } => step == Some(&Step::Drain),
         Ensure::Applied { component, .. } => {
             matches!(step, Some(Step::Apply(drydock_plan::ApplyItem::Component(c))) if c == component)
         }

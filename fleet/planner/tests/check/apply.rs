@@ -93,7 +93,7 @@ fn gpus_are_cut_on_an_empty_node_as_the_target_says() {
             v.to = target;
             v.drained = drained;
         });
-        world.act(0, Ensure::Partitioned { layout: wanted.parse().unwrap(), attempt: 1 });
+        world.act(0, Ensure::Partitioned { layout: wanted.parse().unwrap(), name: None, attempt: 1 });
         world
     };
     cut(true, "l-00000001").is_fine();

@@ -39,7 +39,7 @@ fn a_node_on_its_way_out_is_let_go_and_nothing_else() {
     world.breaks(RECOVERY);
     world.act(0, Ensure::Returned);
     world.is_fine();
-    world.act(0, Ensure::Drained);
+    world.act(0, Ensure::Drained { rules: Default::default() });
     let found: Vec<_> = world.violations().iter().map(|v| v.invariant).collect();
     assert_eq!(found, ["I2 reservation first", HYGIENE]);
 }

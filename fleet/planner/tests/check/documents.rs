@@ -45,7 +45,7 @@ pub(crate) fn budget() -> BudgetSpec {
 fn component(class: ComponentClass, disruption: Disruption, reversible: bool) -> ComponentSpec {
     ComponentSpec {
         class,
-        delivery: Delivery::DaemonSet(ObjectRef { namespace: None, name: "x".to_owned(), image: None }),
+        delivery: Delivery::DaemonSet(ObjectRef::named("x")),
         disruption,
         reversible,
         after: Vec::new(),
@@ -169,6 +169,8 @@ pub(crate) fn suite() -> SuiteSpec {
         unit: None,
         repeats: 1,
         run: CheckRun::default(),
+        template: None,
+        gpus: None,
     };
     SuiteSpec { preflight: drydock_spec::Preflight::default(), checks: vec![check] }
 }

@@ -124,7 +124,7 @@ proptest! {
                 odd.rollout = RolloutId::new(if step % 2 == 0 { "roll" } else { "ghost" });
                 r.visit = Some(odd);
             });
-            world.act(n, if step == 1 { Ensure::Drained } else { Ensure::Returned });
+            world.act(n, if step == 1 { Ensure::Drained { rules: Default::default() } } else { Ensure::Returned });
             // Nothing about it is as it was before, so it can't be in order.
             prop_assert!(!world.violations().is_empty());
         }

@@ -20,7 +20,7 @@ fn actions_of_a_new_or_an_old_reservation_are_fine() {
     world.act(0, preflight());
     world.was_held(1, |v| v.step = Step::Drain);
     world.act(1, Ensure::Cordoned);
-    world.act(1, Ensure::Drained);
+    world.act(1, Ensure::Drained { rules: Default::default() });
     world.is_fine();
 }
 
@@ -55,7 +55,7 @@ fn an_action_belongs_to_the_step() {
     let gangs = Ensure::Checkpointed { gangs: Vec::new() };
     for (step, ensure) in [
         (Step::Preflight, Ensure::Cordoned),
-        (Step::Preflight, Ensure::Drained),
+        (Step::Preflight, Ensure::Drained { rules: Default::default() }),
         (Step::Cordon, preflight()),
         (Step::Drain, checked),
         (Step::Verify, gangs),

@@ -3,6 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{CheckName, Period};
 
+use super::Template;
+
 /// `kind: CheckSuite`: what must hold on a node before and after a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -77,6 +79,24 @@ pub struct Check {
     /// The thing that runs.
     #[serde(default)]
     pub run: CheckRun,
+    /// Pod template of one's own; it runs instead of `run`. drydock sets where its pods run.
+    #[serde(default)]
+    pub template: Option<Template>,
+    /// GPUs that its pod asks for on each node, as `nvidia.com/gpu`; 0 means none. Default: all of the node, and none
+    /// for class `custom`.
+    #[serde(default)]
+    pub gpus: Option<u32>,
+}
+
+impl Check {
+    /// GPUs that its pod asks for on a node with so many.
+    #[must_use]
+    pub fn gpus_of(&self, node: u32) -> u32 {
+        self.gpus.unwrap_or(match self.class {
+            CheckClass::Driver | CheckClass::Rdma | CheckClass::Training => node,
+            CheckClass::Custom => 0,
+        })
+    }
 }
 
 fn default_timeout() -> Period {

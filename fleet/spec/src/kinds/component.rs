@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{ComponentName, Period};
 
+use super::Template;
+
 /// `kind: Component`: how a piece of software is delivered and observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -90,7 +92,8 @@ pub enum Delivery {
     NvidiaDriver(ObjectRef),
     /// One ClusterPolicy with automatic upgrade off; OnDelete pods are deleted node by node.
     ClusterPolicy(ObjectRef),
-    /// A Deployment; the cluster is the unit.
+    /// A Deployment; the cluster is the unit. It travels with the first node of its cluster and never makes a node
+    /// drain.
     Deployment(ObjectRef),
     /// A Job on the node with the version as input.
     Job(ObjectRef),
@@ -112,6 +115,16 @@ pub struct ObjectRef {
     /// Image without its tag; the version is the tag.
     #[serde(default)]
     pub image: Option<String>,
+    /// For `daemonSet`, `deployment` and `job` the pod template, for `nvidiaDriver` further fields of its `spec`.
+    /// Containers that name no image get `image` with the version as its tag. All containers get the version as the
+    /// environment variable `DRYDOCK_VERSION`, so `$(DRYDOCK_VERSION)` in their commands and arguments is the version;
+    /// nothing else is filled in. It is no part of a release: a change of it alone moves no node.
+    #[serde(default)]
+    pub template: Option<Template>,
+    /// For `job` only: a command that prints the version that is in place as its last line. It runs on the node in
+    /// the same image.
+    #[serde(default)]
+    pub probe: Option<Vec<String>>,
 }
 
 /// Labels that an agent on the node acts on and answers with.
@@ -149,5 +162,54 @@ fn default_p90() -> Period {
 impl Default for Expect {
     fn default() -> Self {
         Self { p50: default_p50(), p90: default_p90() }
+    }
+}
+
+impl ObjectRef {
+    /// An object of this name, and nothing else said about it.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { namespace: None, name: name.to_owned(), image: None, template: None, probe: None }
+    }
+}
+
+impl Delivery {
+    /// The object it works with, where there is one.
+    #[must_use]
+    pub const fn object(&self) -> Option<&ObjectRef> {
+        match self {
+            Self::DaemonSet(object)
+            | Self::NvidiaDriver(object)
+            | Self::ClusterPolicy(object)
+            | Self::Deployment(object)
+            | Self::Job(object) => Some(object),
+            Self::Label(_) | Self::Observe {} => None,
+        }
+    }
+    /// All nodes of a cluster share one version of it.
+    #[must_use]
+    pub const fn is_per_cluster(&self) -> bool {
+        match self {
+            Self::Deployment(_) => true,
+            Self::DaemonSet(_)
+            | Self::NvidiaDriver(_)
+            | Self::ClusterPolicy(_)
+            | Self::Job(_)
+            | Self::Label(_)
+            | Self::Observe {} => false,
+        }
+    }
+    /// The key under which documents have it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::DaemonSet(_) => "daemonSet",
+            Self::NvidiaDriver(_) => "nvidiaDriver",
+            Self::ClusterPolicy(_) => "clusterPolicy",
+            Self::Deployment(_) => "deployment",
+            Self::Job(_) => "job",
+            Self::Label(_) => "label",
+            Self::Observe {} => "observe",
+        }
     }
 }

@@ -13,6 +13,7 @@ mod layout;
 mod policy;
 mod pool;
 mod release;
+mod template;
 mod wave;
 
 pub use budget::*;
@@ -29,4 +30,5 @@ pub use layout::*;
 pub use policy::*;
 pub use pool::*;
 pub use release::*;
+pub use template::*;
 pub use wave::*;

@@ -153,6 +153,13 @@ pub struct Drain {
     pub checkpoint: Checkpoint,
     /// Pod disruption budgets that say no.
     pub pdb: Pdb,
+    /// Pods without a controller. Default wait: nobody would create them again.
+    pub unmanaged: Unmanaged,
+    /// Pods with an `emptyDir` on the node's disk. Default evict: nearly every training pod has one for scratch, and an
+    /// `emptyDir` promises nothing beyond its pod. One with `medium: Memory` never counts.
+    pub local_storage: LocalStorage,
+    /// Time that pods get to end, instead of their own `terminationGracePeriodSeconds`.
+    pub pod_grace_period: Option<Period>,
     /// Longest drain after that. Default 15m.
     pub timeout: Period,
     /// What happens at the end of patience.
@@ -165,6 +172,9 @@ impl Default for Drain {
             gangs: Gangs::Together,
             checkpoint: Checkpoint::default(),
             pdb: Pdb::default(),
+            unmanaged: Unmanaged::Wait,
+            local_storage: LocalStorage::Evict,
+            pod_grace_period: None,
             timeout: Period::from_mins(15),
             on_timeout: OnTimeout::Defer,
         }
@@ -214,6 +224,30 @@ impl Default for Pdb {
     fn default() -> Self {
         Self { wait: Period::from_mins(30), on_blocked: OnTimeout::Defer }
     }
+}
+
+/// What happens to pods without a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Unmanaged {
+    /// They are evicted like any other.
+    Evict,
+    /// They are waited for, and named, until `timeout`.
+    #[default]
+    Wait,
+    /// The node is given back at once.
+    Fail,
+}
+
+/// What happens to pods with an `emptyDir` on the node's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LocalStorage {
+    /// They are evicted like any other.
+    #[default]
+    Evict,
+    /// They are waited for, and named, until `timeout`.
+    Wait,
 }
 
 /// What happens at the end of patience.

@@ -3,7 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::Lint;
-use crate::{document::Kind, kinds::CheckClass, rule::RuleId, text::Amount};
+use crate::{
+    document::Kind,
+    kinds::{CheckClass, PolicySpec, SuiteSpec},
+    rule::RuleId,
+    text::{Amount, SuiteName},
+};
 
 /// Runs of one check; the median of more says nothing new.
 const REPEATS_MAX: u32 = 9;
@@ -39,8 +44,10 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             }
         }
     }
+    let mut small = BTreeSet::new();
     for (name, policy) in &fleet.policies {
         let Some(suite) = fleet.suites.get(&policy.checks) else { continue };
+        gpus(lint, policy, suite, &mut small);
         let rdma: Vec<&str> =
             suite.checks.iter().filter(|c| c.class == CheckClass::Rdma).map(|c| c.name.as_str()).collect();
         if rdma.is_empty() {
@@ -55,6 +62,26 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
                 let document = (Kind::GpuNodePool, pool.as_str());
                 lint.at(document, path!["rdmaRails"], RuleId::CheckNotApplicable, message, None);
             }
+        }
+    }
+}
+
+/// A pod that asks for more than a node has is never scheduled.
+fn gpus<'r>(
+    lint: &mut Lint<'r, '_>,
+    policy: &'r PolicySpec,
+    suite: &SuiteSpec,
+    said: &mut BTreeSet<(&'r SuiteName, usize)>,
+) {
+    for (i, check) in suite.checks.iter().enumerate() {
+        let Some(wanted) = check.gpus.filter(|&n| n > 0) else { continue };
+        let pools = lint.selected(&policy.select);
+        let small = pools.into_iter().find(|(_, pool)| pool.gpu.count < wanted);
+        if let Some((pool, spec)) = small.filter(|_| said.insert((&policy.checks, i))) {
+            let message = format!("{wanted} GPUs, but nodes of pool `{pool}` have {}", spec.gpu.count);
+            let hint = Some("leave it out to take all GPUs of each node".to_owned());
+            let document = (Kind::CheckSuite, policy.checks.as_str());
+            lint.at(document, path!["checks", i, "gpus"], RuleId::CheckGpus, message, hint);
         }
     }
 }

@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Lint;
-use crate::{document::Kind, rule::RuleId, text::ComponentName};
+use crate::{
+    document::Kind,
+    kinds::ComponentVersion,
+    rule::RuleId,
+    text::{ClusterName, ComponentName, PoolName},
+};
 
 pub(super) fn check(lint: &mut Lint<'_, '_>) {
     let fleet = lint.fleet();
@@ -24,6 +29,37 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
         }
     }
     cycles(lint);
+    once_per_cluster(lint);
+}
+
+/// What a cluster has once can't run in two versions: two pools would take it from each other for ever.
+fn once_per_cluster(lint: &mut Lint<'_, '_>) {
+    let fleet = lint.fleet();
+    let mut first: BTreeMap<(&ClusterName, &ComponentName), (&ComponentVersion, &PoolName)> = BTreeMap::new();
+    let mut said = BTreeSet::new();
+    for (pool, spec) in &fleet.pools {
+        let Some(release) = fleet.releases.get(&spec.release) else { continue };
+        for (name, version) in &release.components {
+            if !fleet.components.get(name).is_some_and(|c| c.delivery.is_per_cluster()) {
+                continue;
+            }
+            let (other, owner) = *first.entry((&spec.cluster, name)).or_insert((version, pool));
+            // Many pools carry the same release: one of them is enough.
+            if other == version || !said.insert((&spec.cluster, name, &spec.release)) {
+                continue;
+            }
+            let (here, there) = (&version.version, &other.version);
+            let differs = if here == there {
+                format!("with other settings or another digest than in pool `{owner}`")
+            } else {
+                format!("and {there} in pool `{owner}`")
+            };
+            let message = format!("cluster `{}` has one `{name}`: {here} here, {differs}", spec.cluster);
+            let hint = Some(format!("give the releases of both pools the same `{name}`"));
+            let document = (Kind::GpuNodePool, pool.as_str());
+            lint.at(document, path!["release"], RuleId::ClusterComponentTwice, message, hint);
+        }
+    }
 }
 
 /// Names each circle once, at the link of its first component.

@@ -15,6 +15,7 @@ mod layouts;
 mod policies;
 mod pools;
 mod refs;
+mod templates;
 mod versions;
 mod waves;
 mod windows;
@@ -57,6 +58,7 @@ pub(crate) fn check(repository: &mut Repository<'_>) {
     pools::check(&mut lint);
     layouts::check(&mut lint);
     components::check(&mut lint);
+    templates::check(&mut lint);
     versions::check(&mut lint);
     drivers::check(&mut lint);
     checks::check(&mut lint);

@@ -130,7 +130,8 @@ pub(crate) fn describe(text: &str, plain: Plain) -> String {
     }
 }
 
-fn is_old_octal(text: &str) -> bool {
+/// A number with a leading zero, which YAML 1.1 reads to base 8.
+pub(crate) fn is_old_octal(text: &str) -> bool {
     text.len() > 1 && text.starts_with('0') && text.bytes().all(|b| (b'0'..=b'7').contains(&b))
 }
 

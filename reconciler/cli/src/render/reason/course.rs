@@ -1,6 +1,6 @@
 //! What a node in flight waits for.
 
-use drydock_plan::{GangId, NodeId, UnitId};
+use drydock_plan::{Blocker, GangId, NodeId, UnitId};
 use jiff::Timestamp;
 
 use super::{count, some};
@@ -26,7 +26,12 @@ pub(super) fn checkpoint(gangs: &[GangId], until: Timestamp, when: &When) -> Str
     format!("{} to save a checkpoint; patience ends {}", some(gangs, 3), when.full(until))
 }
 
-pub(super) fn draining(remaining: u32, blocked_by: Option<&str>, until: Timestamp, when: &When) -> String {
+pub(super) fn draining(
+    remaining: u32,
+    blocked_by: Option<&Blocker>,
+    until: Timestamp,
+    when: &When,
+) -> String {
     let blocked = blocked_by.map_or(String::new(), |by| format!(", held by {by}"));
     format!("{} still to leave{blocked}; patience ends {}", count(remaining, "pod"), when.full(until))
 }

@@ -68,7 +68,7 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::Cordoning { until } => course::cordoning(*until, when),
         Reason::Checkpoint { gangs, until } => course::checkpoint(gangs, *until, when),
         Reason::Draining { remaining, blocked_by, until } => {
-            course::draining(*remaining, blocked_by.as_deref(), *until, when)
+            course::draining(*remaining, blocked_by.as_ref(), *until, when)
         }
         Reason::Applying { what, attempt, until } => course::applying(what, *attempt, *until, when),
         Reason::Checking { attempt, until } => course::checking(*attempt, *until, when),
