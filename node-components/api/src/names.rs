@@ -11,6 +11,19 @@ pub const MANAGER: &str = "drydock";
 /// Namespace for everything that isn't placed elsewhere by a document: the ledger, leases, check Jobs.
 pub const NAMESPACE: &str = "drydock-system";
 
+/// Name of the ConfigMap that holds the head of the ledger, of its pages (`drydock-ledger-REVISION-N`), and of nothing
+/// else. Whoever deletes it deletes drydock's memory.
+pub const LEDGER: &str = "drydock-ledger";
+
+/// Name of the ConfigMap that says which commit was the last good one, and of the pages with its files.
+pub const KEPT_SOURCE: &str = "drydock-source";
+
+/// Name of the lease that one drydock of several holds: the one that acts.
+pub const LEASE: &str = "drydock";
+
+/// Label on ConfigMaps that are pages of something: the name of what they belong to.
+pub const PAGE_OF: &str = "drydock.dev/page-of";
+
 /// Label of everything drydock has made: `app.kubernetes.io/managed-by: drydock`.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -40,6 +53,19 @@ pub const APPLIED_PREFIX: &str = "applied.drydock.dev/";
 /// Label on check Jobs and their pods: name of the check.
 pub const CHECK: &str = "drydock.dev/check";
 
+/// Label on check Jobs and their pods: class of the check (`driver`, `rdma`, `training`, `custom`).
+pub const CHECK_CLASS: &str = "drydock.dev/check-class";
+
+/// Label on check Jobs that serve the intents of several nodes: a digest of the check, its try and its nodes. Each of the
+/// nodes finds the Job by it, whichever of them has made it.
+pub const CHECK_GROUP: &str = "drydock.dev/group";
+
+/// Label on pods that only bring images to a node: `"true"`.
+pub const PREFETCH: &str = "drydock.dev/prefetch";
+
+/// Label on pods that only try something out: what they try (`scheduler`).
+pub const PROBE: &str = "drydock.dev/probe";
+
 /// Label on Jobs made for one node: its name.
 pub const NODE: &str = "drydock.dev/node";
 
@@ -49,8 +75,23 @@ pub const GENERATION: &str = "drydock.dev/generation";
 /// Label on user pods: pods with the same value in one namespace run together and are evicted together.
 pub const GANG: &str = "drydock.dev/gang";
 
-/// Annotation on a pod of a gang: drydock asks for a checkpoint by setting it to the generation of its intent.
+/// Annotation on a pod of a gang: how the job wants to be asked for a checkpoint before its nodes are emptied. The
+/// only value is [`CHECKPOINT_HOOK_ANNOTATION`]. A job without it takes no part: its `preStop` hook and SIGTERM are its
+/// checkpoint.
+pub const CHECKPOINT_HOOK: &str = "drydock.dev/checkpoint-hook";
+
+/// Value of [`CHECKPOINT_HOOK`]: drydock asks through [`CHECKPOINT_REQUEST`] and the job answers through
+/// [`CHECKPOINT_FOR`].
+pub const CHECKPOINT_HOOK_ANNOTATION: &str = "annotation";
+
+/// Annotation on a pod of a gang: drydock asks for a checkpoint by setting it to `NODE:GENERATION` of its intent, on all
+/// pods of the gang that have [`CHECKPOINT_HOOK`]. The node is part of it, since generations are counted for each node
+/// alone and a gang sits on many. The job doesn't read it: it only compares and copies.
 pub const CHECKPOINT_REQUEST: &str = "drydock.dev/checkpoint-request";
+
+/// Annotation on a pod of a gang: the request that the last checkpoint was written for, copied from
+/// [`CHECKPOINT_REQUEST`]; the job sets it after the checkpoint is safe, on at least one of its pods.
+pub const CHECKPOINT_FOR: &str = "drydock.dev/checkpoint-for";
 
 /// Annotation on a pod of a gang: the time of its last checkpoint, RFC 3339; the job sets it.
 pub const CHECKPOINT_DONE: &str = "drydock.dev/checkpoint";
