@@ -7,6 +7,7 @@
 mod breaker;
 mod error;
 mod gate;
+mod list;
 mod path;
 
 use std::sync::Arc;
@@ -129,6 +130,14 @@ impl Caller {
     pub async fn get<T: DeserializeOwned>(&self, uri: &str) -> Result<T, CallError> {
         self.call(Method::GET, uri, None::<(&str, &Value)>).await
     }
+    /// Reads a list of objects without what is in them: names, labels, annotations.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn list_metadata<T: DeserializeOwned>(&self, uri: &str) -> Result<T, CallError> {
+        let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        self.call_as(Method::GET, uri, None::<(&str, &Value)>, accept).await
+    }
     /// Makes an object.
     ///
     /// # Errors
@@ -189,11 +198,21 @@ impl Caller {
         uri: &str,
         body: Option<(&str, &impl Serialize)>,
     ) -> Result<T, CallError> {
+        self.call_as(method, uri, body, "application/json").await
+    }
+
+    async fn call_as<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        uri: &str,
+        body: Option<(&str, &impl Serialize)>,
+        accept: &str,
+    ) -> Result<T, CallError> {
         if method != Method::GET && !self.gate.is_open() {
             return Err(CallError::NotLeading);
         }
         self.shared.breaker.admit()?;
-        let mut request = Request::builder().method(method).uri(uri);
+        let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, accept);
         let mut bytes = Vec::new();
         if let Some((kind, body)) = body {
             request = request.header(header::CONTENT_TYPE, kind);
