@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::Generation;
+use drydock_plan::{CheckResult, Generation};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::client::CallError;
@@ -29,6 +29,8 @@ pub struct Effort {
     asked: BTreeMap<String, Asked>,
     /// Instants and texts that a step wants to remember, by a name of its own.
     pub notes: BTreeMap<String, (Timestamp, String)>,
+    /// Results of runs of checks, by a name of the run. They outlive the Jobs they were read from.
+    pub runs: BTreeMap<String, CheckResult>,
 }
 
 /// One call, as often as it was made.

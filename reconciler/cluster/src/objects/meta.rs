@@ -74,6 +74,8 @@ pub struct Meta {
     pub creation_timestamp: Option<Timestamp>,
     /// It is being deleted since.
     pub deletion_timestamp: Option<Timestamp>,
+    /// Seconds it was given to end when its deletion began.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// Who made it.
     #[serde(rename = "ownerReferences")]
     pub owners: Vec<Owner>,
