@@ -16,9 +16,7 @@ use crate::clock;
 use crate::connect::Reach;
 use crate::ensure::Settings;
 use crate::executor::{Desk, Runner};
-use crate::objects::{
-    DaemonSetObject, DeploymentObject, JobObject, NodeObject, OperatorObject, PodObject,
-};
+use crate::objects::{DaemonSetObject, DeploymentObject, JobObject, NodeObject, OperatorObject, PodObject};
 use crate::observe::{self, Look, Observer};
 use crate::watch::{self, Shared};
 
@@ -176,7 +174,8 @@ impl Clusters {
     /// When the fleet has no such cluster.
     pub fn ask(&mut self, action: &Action) -> Result<(), String> {
         let known = self.members.keys().find(|name| name.as_str() == action.node.cluster()).cloned();
-        let cluster = known.ok_or_else(|| format!("the fleet in force has no cluster {}", action.node.cluster()))?;
+        let cluster =
+            known.ok_or_else(|| format!("the fleet in force has no cluster {}", action.node.cluster()))?;
         let node: Arc<str> = Arc::from(action.node.node());
         self.laid_out.entry(cluster).or_default().insert(node, action.clone());
         Ok(())
@@ -211,7 +210,10 @@ fn refresh_member(
         member.seen_at = now;
     }
     let observed = ObservedCluster { seen_at: member.seen_at, error: trouble };
-    let mut changed = inventory.clusters.insert(name.clone(), observed.clone()).is_none_or(|before| before.error != observed.error);
+    let mut changed = inventory
+        .clusters
+        .insert(name.clone(), observed.clone())
+        .is_none_or(|before| before.error != observed.error);
     // A first list that isn't complete must not make nodes look gone, so nothing is taken in before it is.
     if observed.error.is_some() {
         return changed;
@@ -303,6 +305,7 @@ impl Alone {
             desk: Arc::clone(&self.desk),
             settings: self.options.settings.clone(),
             news: Arc::clone(&self.options.wake),
+            kept: std::cell::Cell::new(None),
         };
         tasks.spawn(runner.run());
         let mut pulses = self.shared.subscribe();
@@ -314,7 +317,9 @@ impl Alone {
                 let _ = pulses.changed().await;
                 tokio::time::sleep(TELL_EVERY).await;
                 pulses.mark_unchanged();
-                if !shared.lock().for_facts.is_empty() || shared.lock().trouble(clock::wall(), Instant::now()).is_some() {
+                if !shared.lock().for_facts.is_empty()
+                    || shared.lock().trouble(clock::wall(), Instant::now()).is_some()
+                {
                     wake();
                 }
             }

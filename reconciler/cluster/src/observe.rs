@@ -243,7 +243,9 @@ fn exact_of_operator(
         }
         _ => None,
     };
-    noted.filter(|noted| noted.version == seen.version || noted.digest == seen.digest && seen.digest.is_some()).unwrap_or(seen)
+    noted
+        .filter(|noted| noted.version == seen.version || noted.digest == seen.digest && seen.digest.is_some())
+        .unwrap_or(seen)
 }
 
 fn deployment(look: Look<'_>, object: &ObjectRef) -> Option<ComponentVersion> {
@@ -257,7 +259,8 @@ fn gpus(node: &NodeObject) -> u32 {
     let count = |name: &str| node.devices.get(name).copied().unwrap_or(0);
     let whole = count("nvidia.com/gpu").max(count("amd.com/gpu"));
     let labelled = node.meta.label("nvidia.com/gpu.count").and_then(|n| n.parse().ok());
-    let cut = node.devices.iter().any(|(name, n)| *n > 0 && (name.contains("mig-") || name.ends_with(".shared")));
+    let cut =
+        node.devices.iter().any(|(name, n)| *n > 0 && (name.contains("mig-") || name.ends_with(".shared")));
     match labelled {
         Some(count) if cut => count,
         Some(count) => whole.min(count),
@@ -322,7 +325,8 @@ fn observe_gang(look: Look<'_>, gang: &str) -> ObservedGang {
         .collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let time = |pod: &Arc<PodObject>, key: &str| pod.meta.annotation(key).and_then(|t| t.parse::<Timestamp>().ok());
+    let time =
+        |pod: &Arc<PodObject>, key: &str| pod.meta.annotation(key).and_then(|t| t.parse::<Timestamp>().ok());
     let begun = members(look.state, gang).filter_map(|pod| pod.meta.creation_timestamp).max();
     let saved = members(look.state, gang).filter_map(|pod| time(pod, names::CHECKPOINT_DONE)).max();
     ObservedGang {

@@ -119,10 +119,17 @@ mod tests {
     }
 
     fn ours(epoch: &str, before: Option<&str>, unschedulable: bool) -> Scene {
-        Scene::node(
-            json!({"metadata": {"name": "n1", "annotations": {names::CORDON: epoch, names::CORDON_BEFORE: before}},
-            "spec": {"unschedulable": unschedulable, "taints": [{"key": names::TAINT, "value": "away", "effect": "NoSchedule"}, {"key": "x", "effect": "NoSchedule"}]}}),
-        )
+        let mut annotations = json!({ names::CORDON: epoch });
+        if let Some(before) = before {
+            annotations[names::CORDON_BEFORE] = json!(before);
+        }
+        Scene::node(json!({
+            "metadata": {"name": "n1", "annotations": annotations},
+            "spec": {"unschedulable": unschedulable, "taints": [
+                {"key": names::TAINT, "value": "away", "effect": "NoSchedule"},
+                {"key": "x", "effect": "NoSchedule"},
+            ]},
+        }))
     }
 
     #[test]

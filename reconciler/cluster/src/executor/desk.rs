@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::ensure::Effort;
+use crate::ensure::keep::{Drifted, Rounds};
 
 /// What is asked for on one node.
 #[derive(Debug, Clone)]
@@ -32,6 +33,10 @@ pub struct Inside {
     pub jobs: BTreeMap<Arc<str>, Job>,
     /// The documents in force.
     pub fleet: Option<Arc<Fleet>>,
+    /// How often own objects were put right lately.
+    pub rounds: Rounds,
+    /// Own objects that differ from what they should be.
+    pub drifted: Vec<Drifted>,
 }
 
 /// Shared between the engine, which lays work on it, and the executor.
@@ -76,7 +81,9 @@ impl Desk {
             let job = match before.remove(&node) {
                 Some(job) if job.action == action => job,
                 // The same intent with other words (a partner, a layout's name): what was tried stays tried.
-                Some(job) if job.action.generation == action.generation && job.action.epoch == action.epoch => {
+                Some(job)
+                    if job.action.generation == action.generation && job.action.epoch == action.epoch =>
+                {
                     news = true;
                     Job { action, fresh: true, ..job }
                 }

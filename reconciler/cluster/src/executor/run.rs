@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::calls::carry_out;
-use super::desk::{Desk, Job};
+use super::desk::{Desk, Inside, Job};
 use crate::client::{CallError, Caller};
 use crate::clock;
 use crate::ensure::{self, Call, Objects, Outcome, SHARED, Settings, View};
@@ -53,6 +53,8 @@ pub struct Runner {
     pub settings: Settings,
     /// Called when a report has changed.
     pub news: Arc<dyn Fn() + Send + Sync>,
+    /// When own objects were looked at last; begins empty.
+    pub kept: std::cell::Cell<Option<Instant>>,
 }
 
 impl Runner {
@@ -106,10 +108,7 @@ impl Runner {
     }
 
     /// Looks at every node for which something has changed; gives the calls to make and when to look again.
-    fn look(
-        &self,
-        shared_calls: &mut SharedCalls,
-    ) -> (Vec<(Vec<Who>, Call)>, Instant) {
+    fn look(&self, shared_calls: &mut SharedCalls) -> (Vec<(Vec<Who>, Call)>, Instant) {
         let now = clock::wall();
         let mut next = Instant::now() + LOOK_AT_LEAST;
         let mut state = self.shared.lock();
@@ -144,6 +143,10 @@ impl Runner {
                 news = true;
             }
             next = next.min(until(job.again, now));
+        }
+        if stirred.all || self.kept.get().is_none_or(|at| at.elapsed() >= LOOK_AT_LEAST) {
+            self.kept.set(Some(Instant::now()));
+            self.keep(&state.objects, &fleet, &mut desk, now, shared_calls, &mut calls);
         }
         // Jobs that nobody asks for any more: an intent has moved on, or this process was killed before it tidied up.
         tidy(&state.objects, &desk.jobs, shared_calls, &mut calls);
@@ -229,6 +232,37 @@ impl Runner {
                 shared_calls.insert(call.key.clone(), Vec::new());
             }
             calls.push((vec![who], call));
+        }
+    }
+}
+
+impl Runner {
+    fn keep(
+        &self,
+        objects: &Objects,
+        fleet: &Fleet,
+        desk: &mut Inside,
+        now: Timestamp,
+        shared_calls: &mut SharedCalls,
+        calls: &mut Vec<(Vec<Who>, Call)>,
+    ) {
+        let Inside { jobs, rounds, drifted, .. } = desk;
+        let actions = jobs.values().map(|job| &job.action);
+        let kept = ensure::keep::keep(objects, fleet, &self.settings, actions, rounds, now);
+        for drift in kept.drifted.iter().filter(|drift| !drifted.contains(drift)) {
+            let (object, fields) = (&drift.object, drift.fields.join(", "));
+            if drift.fight {
+                tracing::error!(cluster = %self.cluster, object, fields, "somebody sets it back again and again; it is left alone");
+            } else {
+                tracing::warn!(cluster = %self.cluster, object, fields, "somebody has edited it; it is put right");
+            }
+        }
+        *drifted = kept.drifted;
+        for call in kept.calls {
+            if !shared_calls.contains_key(&call.key) {
+                shared_calls.insert(call.key.clone(), Vec::new());
+                calls.push((Vec::new(), call));
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(150);
 
 /// After an API server came back with older data than it had shown before, nothing is done for so long: kubelets report
 /// within a minute, and whoever restored a backup is still at work.
-pub const SETTLE: SignedDuration = SignedDuration::from_mins(2);
+pub(crate) const SETTLE: SignedDuration = SignedDuration::from_mins(2);
 
 /// How one stream is.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drydock_api::names;
 use drydock_plan::Blocker;
-use drydock_spec::{ComponentVersion, ObjectRef};
+use drydock_spec::{ComponentName, ComponentVersion, ObjectRef};
 use serde_json::{Map, Value, json};
 
 use super::super::{Call, Effort, Outcome, Request, SHARED, View};
@@ -51,29 +51,36 @@ pub(super) fn driver(view: &View<'_>, effort: &mut Effort, item: Item<'_>, objec
     };
     let name = delivery::object_name(&object.name, version);
     let slug = delivery::slug(version);
-    let mut spec = object.template.as_ref().map_or_else(Map::new, |t| (**t).clone());
-    spec.extend(image_fields(object, version));
-    workload::entry(&mut spec, "nodeSelector").insert(key.clone(), json!(slug));
-    spec.entry("driverType").or_insert_with(|| json!("gpu"));
+    let wanted = driver_object(item.name, object, version);
     let live = view.objects.drivers.get(&Key::new("", &name));
-    if !live.is_some_and(|live| drift::differences(&Value::Object(spec.clone()), &live.spec).is_empty()) {
-        let body = json!({
-            "apiVersion": Kind::NVIDIA_DRIVER.version, "kind": Kind::NVIDIA_DRIVER.kind,
-            "metadata": {
-                "name": name,
-                "labels": { names::MANAGED_BY: "drydock", names::COMPONENT: item.name.as_str() },
-                "annotations": { names::VERSION: delivery::exact(version) },
-            },
-            "spec": spec,
-        });
+    if !live.is_some_and(|live| drift::differences(&wanted["spec"], &live.spec).is_empty()) {
         let uri = Kind::NVIDIA_DRIVER.one(None, &name);
-        let request = Request::Patch { uri, patch: Patch::Apply { force: true }, body };
+        let request = Request::Patch { uri, patch: Patch::Apply { force: true }, body: wanted };
         return asked(view, effort, Call { key: format!("{SHARED}nvidiadriver {name}"), request });
     }
     if let Some(call) = label_call(view, &key, Some(&slug)) {
         return asked(view, effort, call);
     }
     settled(view, effort, item, version, false)
+}
+
+/// The `NVIDIADriver` of one version.
+pub(crate) fn driver_object(name: &ComponentName, object: &ObjectRef, version: &ComponentVersion) -> Value {
+    let mut spec = object.template.as_ref().map_or_else(Map::new, |t| (**t).clone());
+    spec.extend(image_fields(object, version));
+    let key = delivery::label_key(name);
+    workload::entry(&mut spec, "nodeSelector").insert(key, json!(delivery::slug(version)));
+    spec.entry("driverType").or_insert_with(|| json!("gpu"));
+    json!({
+        "apiVersion": Kind::NVIDIA_DRIVER.version,
+        "kind": Kind::NVIDIA_DRIVER.kind,
+        "metadata": {
+            "name": delivery::object_name(&object.name, version),
+            "labels": { names::MANAGED_BY: "drydock", names::COMPONENT: name.as_str() },
+            "annotations": { names::VERSION: delivery::exact(version) },
+        },
+        "spec": spec,
+    })
 }
 
 /// The one `ClusterPolicy`: its template is for all nodes, so it is set first, and each node's pod is deleted in its
