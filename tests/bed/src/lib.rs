@@ -1,1 +1,35 @@
 //! Grounds for tests: real control planes with hollow nodes, and real nodes.
+//!
+//! A test asks for the [`Tools`], starts a [`Plane`] (etcd, kube-apiserver, kube-controller-manager, kube-scheduler of
+//! its own, on ports and in a folder of its own), and puts nodes on it: [`hollow`] ones, hundreds in one process, whose
+//! pods become ready or break as faults say.
+//!
+//! ```no_run
+//! # async fn test() -> anyhow::Result<()> {
+//! use drydock_bed::{Hollow, HollowOptions, Plane, PlaneOptions, Tools, User, hollow::NodeSpec, skip_or_fail};
+//!
+//! let tools = match Tools::find() {
+//!     Ok(tools) => tools,
+//!     Err(missing) => return Ok(skip_or_fail(&missing)),
+//! };
+//! let plane = Plane::start(PlaneOptions::new(tools)).await?;
+//! let hollow = Hollow::start(&plane, HollowOptions::default()).await?;
+//! hollow.add_nodes(NodeSpec::many("gpu", 20)).await?;
+//! let client = plane.client(User::DrydockA)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything ends with the value that started it, also when a test panics or is killed.
+
+mod clock;
+pub mod hollow;
+pub mod plane;
+pub mod process;
+pub mod tools;
+pub mod wait;
+
+pub use hollow::{Hollow, HollowOptions};
+pub use plane::{Authorization, Controllers, Plane, PlaneOptions, User};
+pub use tools::{Missing, Tools, skip_or_fail};
+pub use wait::eventually;

@@ -1,0 +1,253 @@
+//! Hollow nodes of the bed itself: pods come up, Jobs end, faults show.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Ground, LONG, daemon_set, job, started, tools_or_return};
+use drydock_bed::{
+    Controllers, HollowOptions, Plane, PlaneOptions, User, eventually,
+    hollow::{Agent, NodeSpec, PodSelector},
+};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    batch::v1::Job,
+    core::v1::{Node, Pod},
+};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_set_on_20_nodes_becomes_ready_and_moves_with_a_label() {
+    let ground = started!(20);
+    let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
+    sets.create(&PostParams::default(), &daemon_set("driver", "1.0", "nvidia/driver")).await.unwrap();
+    ground.ready("driver", 20).await;
+    let pods = ground.pods("app=driver").await;
+    let pod = pods.first().unwrap();
+    let status = pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap().first().unwrap();
+    assert!(status.ready && status.image_id.starts_with("nvidia/driver@sha256:"), "{status:?}");
+    // A node whose label goes loses its pod.
+    let nodes: Api<Node> = Api::all(ground.client.clone());
+    let off = json!({"metadata": {"labels": {"version.drydock.dev/driver": "other"}}});
+    nodes.patch("gpu-003", &PatchParams::default(), &Patch::Merge(off)).await.unwrap();
+    ground.ready("driver", 19).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_ends_with_code_and_message() {
+    let ground = started!(2);
+    let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
+    for (name, code) in [("good", "0"), ("bad", "3")] {
+        let told = [("bed.drydock.dev/exit-code", code), ("bed.drydock.dev/message", "told")];
+        jobs.create(&PostParams::default(), &job(name, "gpu-000", &[], &told)).await.unwrap();
+    }
+    assert_eq!(ground.ended("job-name=good").await, (0, "told".to_owned()));
+    assert_eq!(ground.ended("job-name=bad").await, (3, "told".to_owned()));
+    eventually("the Jobs know", LONG, || async {
+        let (good, bad) = (jobs.get("good").await?, jobs.get("bad").await?);
+        let of = |job: &Job| {
+            let status = job.status.clone().unwrap_or_default();
+            (status.succeeded.unwrap_or_default(), status.failed.unwrap_or_default())
+        };
+        Ok(if (of(&good), of(&bad)) == ((1, 0), (0, 1)) { Ok(()) } else { Err(format!("{good:?} {bad:?}")) })
+    })
+    .await
+    .unwrap();
+    // What is deleted goes, with its pod.
+    jobs.delete("good", &DeleteParams::background()).await.unwrap();
+    ground.none("job-name=good").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_bad_version_shows_as_its_pods() {
+    let ground = started!(6);
+    let bad = |version: &str, how: &str| {
+        format!("- badVersion: {{component: driver, version: '{version}', how: {how}}}")
+    };
+    let faults = [
+        bad("2.1", "notReady"),
+        bad("2.2", "hangs"),
+        bad("2.3", "crashLoops"),
+        bad("2.4", "{readyButBroken: {check: driver}}"),
+        bad("2.5", "{losesNode: {}}"),
+    ];
+    ground.hollow.inject_yaml(&faults.join("\n")).unwrap();
+    ground.hollow.break_image("nvidia/unpullable");
+    let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
+    let nodes: Api<Node> = Api::all(ground.client.clone());
+    for (n, version) in ["2.1", "2.2", "2.3", "2.4", "2.5", "2.6"].into_iter().enumerate() {
+        let slug = version.replace('.', "-");
+        let to = json!({"metadata": {"labels": {"version.drydock.dev/driver": slug}}});
+        nodes.patch(&format!("gpu-00{n}"), &PatchParams::default(), &Patch::Merge(to)).await.unwrap();
+        let image = if version == "2.6" { "nvidia/unpullable" } else { "nvidia/driver" };
+        sets.create(&PostParams::default(), &daemon_set(&format!("v{slug}"), version, image)).await.unwrap();
+    }
+    ground.shows("app=v2-1", "running, not ready").await;
+    ground.shows("app=v2-2", "waiting ContainerCreating").await;
+    ground.shows("app=v2-3", "waiting CrashLoopBackOff").await;
+    ground.shows("app=v2-4", "ready").await;
+    ground.shows("app=v2-6", "waiting ImagePullBackOff").await;
+    eventually("restarts grow", LONG, || async {
+        let pods = ground.pods("app=v2-3").await;
+        let status =
+            pods.first().and_then(|p| p.status.as_ref()?.container_statuses.as_ref()?.first().cloned());
+        let restarts = status.map_or(0, |s| s.restart_count);
+        Ok(if restarts >= 2 { Ok(()) } else { Err(format!("{restarts} restarts")) })
+    })
+    .await
+    .unwrap();
+    ground.node_ready("gpu-004", "Unknown").await;
+
+    // The version that is ready and broken fails its check, and no other.
+    let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
+    for (name, check) in [("c1", "driver-smoke"), ("c2", "training-step")] {
+        let labels = [("drydock.dev/check", check)];
+        jobs.create(&PostParams::default(), &job(name, "gpu-003", &labels, &[])).await.unwrap();
+    }
+    let (code, message) = ground.ended("job-name=c1").await;
+    assert_eq!(code, 1);
+    assert!(message.contains(r#""verdict":"fail""#) && message.contains("driver 2.4 is broken"), "{message}");
+    let (code, message) = ground.ended("job-name=c2").await;
+    assert_eq!((code, message.as_str()), (0, r#"{"verdict":"pass","value":120.0}"#));
+
+    // Without faults everything comes up, and the node is back with another boot.
+    ground.hollow.clear();
+    for slug in ["2-1", "2-2", "2-3", "2-5", "2-6"] {
+        ground.shows(&format!("app=v{slug}"), "ready").await;
+    }
+    ground.node_ready("gpu-004", "True").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_hang_never_start_and_lose_their_runner() {
+    let ground = started!(2);
+    ground
+        .hollow
+        .inject_yaml(
+            "[{hungCheck: {check: driver-a}}, {neverStartsCheck: {check: driver-b}},
+              {brokenRunner: {check: driver-c}}, {rdmaPartnerBroken: {node: plane/gpu-001}},
+              {badNode: {node: plane/gpu-001, how: checkFails, class: training, breaks: always}}]",
+        )
+        .unwrap();
+    let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
+    let checks = ["driver-a", "driver-b", "driver-c", "rdma-write", "training-step"];
+    for check in checks {
+        let labels = [("drydock.dev/check", check)];
+        jobs.create(&PostParams::default(), &job(check, "gpu-001", &labels, &[])).await.unwrap();
+    }
+    assert_eq!(ground.ended("job-name=driver-c").await.0, 137);
+    assert!(ground.ended("job-name=rdma-write").await.1.contains("no answer from gpu-001"));
+    assert!(ground.ended("job-name=training-step").await.1.contains("the node is broken"));
+    ground.shows("job-name=driver-a", "ready").await;
+    ground.shows("job-name=driver-b", "waiting ContainerCreating").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_lost_come_back_and_hold_what_does_not_terminate() {
+    let ground = started!(3);
+    let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
+    sets.create(&PostParams::default(), &daemon_set("driver", "1.0", "nvidia/driver")).await.unwrap();
+    ground.ready("driver", 3).await;
+    let nodes: Api<Node> = Api::all(ground.client.clone());
+    let boot = async |name: &str| nodes.get(name).await.unwrap().status.unwrap().node_info.unwrap().boot_id;
+    let before = boot("gpu-000").await;
+    ground.hollow.lose("gpu-000");
+    ground.node_ready("gpu-000", "Unknown").await;
+    ground.hollow.restore("gpu-000");
+    ground.node_ready("gpu-000", "True").await;
+    eventually("another boot", LONG, || async {
+        let now = boot("gpu-000").await;
+        Ok(if now == before { Err(now) } else { Ok(()) })
+    })
+    .await
+    .unwrap();
+
+    // Deleted, and held.
+    ground.hollow.never_terminate(PodSelector::on("gpu-001"));
+    let pods: Api<Pod> = Api::default_namespaced(ground.client.clone());
+    let held = ground.pods("app=driver").await.into_iter();
+    let held = held.filter(|p| p.spec.as_ref().unwrap().node_name.as_deref() == Some("gpu-001"));
+    let held = held.map(|p| p.name_any()).next().unwrap();
+    pods.delete(&held, &DeleteParams::default()).await.unwrap();
+    let still = tokio::time::timeout(Duration::from_secs(1), ground.gone(&held)).await;
+    assert!(still.is_err(), "it went");
+    ground.hollow.let_terminate();
+    ground.gone(&held).await;
+
+    // A health fault shows as a condition, at once and for a while.
+    ground.hollow.set_health("gpu-002", "xid-79", true);
+    ground.condition("gpu-002", "GpuFault", "True").await;
+    ground.hollow.set_health("gpu-002", "xid-79", false);
+    ground.condition("gpu-002", "GpuFault", "False").await;
+    ground.hollow.delete_node("gpu-002").await.unwrap();
+    assert!(nodes.get_opt("gpu-002").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_acts_on_its_label_and_changes_the_devices() {
+    let agent = Agent::mig_manager().devices(|_, layout| match layout {
+        "all-1g" => [("nvidia.com/mig-1g.10gb".to_owned(), "56".to_owned())].into(),
+        _ => [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
+    });
+    let options = HollowOptions { agents: vec![agent], ..HollowOptions::default() };
+    let ground = started!(1, options);
+    let nodes: Api<Node> = Api::all(ground.client.clone());
+    let ask = async |layout: &str| {
+        let to = json!({"metadata": {"labels": {"nvidia.com/mig.config": layout}}});
+        nodes.patch("gpu-000", &PatchParams::default(), &Patch::Merge(to)).await.unwrap();
+    };
+    let says = async |state: &str, resource: &str| {
+        eventually("the agent", LONG, || async {
+            let node = nodes.get("gpu-000").await?;
+            let said = node.labels().get("nvidia.com/mig.config.state").cloned().unwrap_or_default();
+            let devices = node.status.unwrap().allocatable.unwrap();
+            let there = devices.keys().any(|k| k == resource)
+                && devices.keys().filter(|k| k.contains('/')).count() == 1;
+            Ok(if said == state && there { Ok(()) } else { Err(format!("{said} {devices:?}")) })
+        })
+        .await
+        .unwrap();
+    };
+    ask("all-1g").await;
+    says("success", "nvidia.com/mig-1g.10gb").await;
+    ground.hollow.inject_yaml("- badLayout: {layout: broken, how: crashLoops}").unwrap();
+    ask("broken").await;
+    says("failed", "nvidia.com/mig-1g.10gb").await;
+    ask("none").await;
+    says("success", "nvidia.com/gpu").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_all_controllers_a_node_without_lease_is_not_ready() {
+    let tools = tools_or_return!();
+    let plane = Plane::start(PlaneOptions::new(tools).controllers(Controllers::All)).await.unwrap();
+    let options = HollowOptions { leases: Some(Duration::from_secs(1)), ..HollowOptions::default() };
+    let ground = Ground::on(plane, 2, options).await;
+    ground.hollow.lose("gpu-001");
+    ground.node_ready("gpu-001", "Unknown").await;
+    ground.node_ready("gpu-000", "True").await;
+    ground.hollow.reconnect("gpu-001");
+    ground.node_ready("gpu-001", "True").await;
+}
+
+/// The size that drydock is tested at. It takes about 20 s on two cores.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_nodes_are_ready_in_a_short_time() {
+    let ground = started!(0);
+    let nodes = NodeSpec::many("big", 1000).into_iter().map(|n| n.label("version.drydock.dev/driver", "1-0"));
+    let begin = tokio::time::Instant::now();
+    ground.hollow.add_nodes(nodes).await.unwrap();
+    let created = begin.elapsed();
+    let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
+    sets.create(&PostParams::default(), &daemon_set("driver", "1.0", "nvidia/driver")).await.unwrap();
+    ground.ready("driver", 1000).await;
+    println!("1,000 nodes after {created:?}, 1,000 pods ready after {:?}", begin.elapsed());
+    let user = |user: User| ground.plane.audit().unwrap().iter().filter(|e| e.by(user)).count();
+    assert!(user(User::Hollow) >= 3000, "{}", user(User::Hollow));
+    let params = ListParams::default();
+    assert_eq!(Api::<Node>::all(ground.client.clone()).list(&params).await.unwrap().items.len(), 1000);
+}
