@@ -73,10 +73,33 @@ pub struct Assignment {
     pub deferrals: u32,
     /// Batch in which it was admitted, from 1.
     pub batch: Option<u32>,
+    /// Components of the whole cluster that it changes for all nodes of it, sorted. Its way back takes back these, and
+    /// nobody else's does.
+    #[serde(default)]
+    pub carries: Vec<ComponentName>,
     /// How it ended here; absent while it hasn't.
     pub outcome: Option<NodeOutcome>,
     /// When it ended.
     pub ended: Option<Timestamp>,
+}
+
+impl Assignment {
+    /// A part of which nothing is done yet.
+    #[must_use]
+    pub const fn new(rollout: RolloutId, pool: PoolName, wave: u16, target: Target) -> Self {
+        Self {
+            rollout,
+            pool,
+            wave,
+            target,
+            exposed: None,
+            deferrals: 0,
+            batch: None,
+            carries: Vec::new(),
+            outcome: None,
+            ended: None,
+        }
+    }
 }
 
 /// How a node's part in a rollout ended.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use drydock_spec::{
-    BudgetName, BudgetUnit, CalendarName, ClusterName, DomainKey, GatePoint, Period, ReleaseId, TeamName,
-    WaveName,
+    BudgetName, BudgetUnit, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period,
+    ReleaseId, TeamName, WaveName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,8 @@ pub enum Reason {
     ClusterUnreachable { cluster: ClusterName, since: Timestamp, error: String },
     /// Another rollout holds it.
     HeldBy { rollout: RolloutId },
+    /// Another node of its cluster is changing something that the cluster has once.
+    ClusterComponent { component: ComponentName, held_by: NodeId },
     /// A failure whose blame isn't settled; nothing else of the rollout starts.
     SuspectUnsettled { node: NodeId },
     /// The batch is full; the next one opens when its members are settled.
@@ -179,6 +181,7 @@ impl Reason {
             Self::NotReady { .. } => "notReady",
             Self::ClusterUnreachable { .. } => "clusterUnreachable",
             Self::HeldBy { .. } => "heldBy",
+            Self::ClusterComponent { .. } => "clusterComponent",
             Self::SuspectUnsettled { .. } => "suspectUnsettled",
             Self::BatchFull { .. } => "batchFull",
             Self::BatchSoak { .. } => "batchSoak",
@@ -241,6 +244,7 @@ impl Reason {
             | Self::NotReady { .. }
             | Self::ClusterUnreachable { .. }
             | Self::HeldBy { .. }
+            | Self::ClusterComponent { .. }
             | Self::SuspectUnsettled { .. }
             | Self::BatchFull { .. }
             | Self::WavePending { .. }

@@ -79,6 +79,10 @@ impl Pass<'_> {
         let prefetch = self.rollout(&visit.rollout).is_some_and(|r| r.strategy.prefetch);
         for item in self.needs(i, &visit.to).iter().filter(|_| prefetch) {
             let ApplyItem::Component(name) = item else { continue };
+            // What the cluster has once runs elsewhere: its image isn't needed here.
+            if self.shared.contains(name) {
+                continue;
+            }
             for target in [&visit.to, &visit.from] {
                 if let Some(version) = self.vector(&target.release).and_then(|v| v.0.get(name)) {
                     artifacts.entry(name.clone()).or_default().push(version.clone());

@@ -306,6 +306,7 @@ impl Pass<'_> {
         let obs = self.frame.nodes[i].obs;
         let Some(to) = self.rec(i).assignment.as_ref().map(|a| a.target.clone()) else { return };
         let from = self.way_back(i, &to);
+        self.take_up(i, &to);
         self.remember(&to.release);
         self.remember(&from.release);
         let partner = self.partner(i, None);

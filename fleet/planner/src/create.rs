@@ -349,17 +349,7 @@ impl Pass<'_> {
         self.remember(&target.release);
         self.forget_roster();
         let record = self.edit(i);
-        record.assignment = Some(Assignment {
-            rollout: id.clone(),
-            pool: name,
-            wave,
-            target,
-            exposed: None,
-            deferrals: 0,
-            batch: None,
-            outcome: None,
-            ended: None,
-        });
+        record.assignment = Some(Assignment::new(id.clone(), name, wave, target));
     }
 
     pub(crate) fn is_joinable(rollout: &RolloutRecord) -> bool {

@@ -72,8 +72,9 @@ pub(crate) fn pool_views<'a>(fleet: &'a Fleet) -> Vec<PoolView<'a>> {
 /// Whether drydock applies this component on nodes of this pool, or only looks at it.
 pub(crate) fn applies(pool: Option<&PoolSpec>, component: &ComponentSpec) -> bool {
     match component.delivery {
-        Delivery::Observe {} | Delivery::Deployment(_) => false,
-        Delivery::DaemonSet(_)
+        Delivery::Observe {} => false,
+        Delivery::Deployment(_)
+        | Delivery::DaemonSet(_)
         | Delivery::NvidiaDriver(_)
         | Delivery::ClusterPolicy(_)
         | Delivery::Job(_)
@@ -121,13 +122,14 @@ pub(crate) fn needs(
     items
 }
 
-/// How much an item disturbs the node.
+/// How much an item disturbs the node. What the cluster has once doesn't: it runs elsewhere, and what runs on the node
+/// doesn't notice.
 pub(crate) fn disruption(fleet: &Fleet, item: &ApplyItem) -> Disruption {
     match item {
         ApplyItem::Layout => Disruption::Drain,
-        ApplyItem::Component(name) => {
-            fleet.components.get(name).map_or(Disruption::Drain, |c| c.spec.disruption)
-        }
+        ApplyItem::Component(name) => fleet.components.get(name).map_or(Disruption::Drain, |c| {
+            if c.spec.delivery.is_per_cluster() { Disruption::None } else { c.spec.disruption }
+        }),
     }
 }
 

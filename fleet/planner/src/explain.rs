@@ -55,7 +55,7 @@ pub fn why(input: &Input<'_>, node: &NodeId) -> Option<Explanation> {
         node: node.clone(),
         pool: view.obs.pool.clone(),
         running: Target { release: view.obs.running.id.clone(), layout: view.obs.layout.clone() },
-        synced: wanted.as_ref().is_none_or(|t| pass.needs(i, t).is_empty()),
+        synced: wanted.as_ref().is_none_or(|t| pass.differences(i, t).is_empty()),
         wanted,
         rollout: record.assignment.as_ref().map(|a| a.rollout.clone()),
         step: record.visit.as_ref().map(|v| v.step.word().to_owned()),

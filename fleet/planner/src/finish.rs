@@ -177,6 +177,9 @@ impl Pass<'_> {
     /// Ends a rollout: its nodes are ordinary nodes again, and its counts are kept.
     pub(crate) fn close(&mut self, id: &RolloutId, state: RolloutState, why: &str) {
         let mut summary = self.count_outcomes(id);
+        if state == RolloutState::Succeeded {
+            self.good_along(id);
+        }
         for i in 0..self.frame.nodes.len() {
             if self.rec(i).assignment.as_ref().is_none_or(|a| a.rollout != *id) {
                 continue;

@@ -24,6 +24,7 @@ mod pass;
 mod report;
 mod rollback;
 mod rules;
+mod shared;
 mod soak;
 mod step;
 mod supersede;

@@ -42,6 +42,6 @@ impl Pass<'_> {
             (RolloutKind::Forward | RolloutKind::Revert, _) => r.targets.contains_key(pool),
         });
         let target = last.max_by_key(|r| r.created).and_then(|r| r.targets.get(pool));
-        target.is_some_and(|t| self.vector(&t.release).is_some() && self.needs(i, t).is_empty())
+        target.is_some_and(|t| self.vector(&t.release).is_some() && self.differences(i, t).is_empty())
     }
 }

@@ -11,10 +11,10 @@ use drydock_plan::{
     ApplyItem, HISTORY_MAX, HistoryEntry, LayoutId, LedgerChange, NodeRecord, Plan, Planned, Reason,
     ReleaseId, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Target, Wait,
 };
-use drydock_spec::{DomainKey, PolicySpec, PoolName, PoolSpec, ReleaseVector};
+use drydock_spec::{ComponentName, DomainKey, PolicySpec, PoolName, PoolSpec, ReleaseVector};
 use jiff::Timestamp;
 
-use crate::{Input, budgets::Counters, calendar::Movement, desired, frame::Frame};
+use crate::{Input, budgets::Counters, calendar::Movement, desired, frame::Frame, shared::Carriers};
 
 /// Addresses of running stack, layout and target, and the pool: a pass looks at the same few combinations thousands of
 /// times, and within a pass an address stands for what it holds. Equal texts at other addresses only cost a second
@@ -42,6 +42,10 @@ pub(crate) struct Pass<'a> {
     pub calendars: RefCell<BTreeMap<(PoolName, Movement), Option<Reason>>>,
     /// Sizes of domains, by kind and pool; made when first asked for.
     domain_sizes: RefCell<BTreeMap<(DomainKey, Option<usize>), DomainSizes>>,
+    /// What clusters have once.
+    pub shared: BTreeSet<&'a ComponentName>,
+    /// Who changes it just now; made when first asked for, forgotten when one of them changes.
+    pub carriers: RefCell<Option<Carriers>>,
 }
 
 /// Nodes of each domain of one kind in one pool.
@@ -53,6 +57,8 @@ type Roster = BTreeMap<RolloutId, Vec<Rc<[usize]>>>;
 impl<'a> Pass<'a> {
     pub(crate) fn new(input: Input<'a>) -> Self {
         let frame = Frame::new(&input);
+        let components = &input.fleet.components;
+        let shared = components.iter().filter(|(_, c)| c.delivery.is_per_cluster()).map(|(name, _)| name);
         let rollouts = input.ledger.open_rollouts().map(|r| (r.id.clone(), Arc::clone(r))).collect();
         let mut edits = Vec::new();
         edits.resize_with(frame.nodes.len(), || None);
@@ -70,6 +76,8 @@ impl<'a> Pass<'a> {
             roster: RefCell::new(None),
             calendars: RefCell::new(BTreeMap::new()),
             domain_sizes: RefCell::new(BTreeMap::new()),
+            shared: shared.collect(),
+            carriers: RefCell::new(None),
         }
     }
 
@@ -83,6 +91,9 @@ impl<'a> Pass<'a> {
     /// The same, to be changed.
     pub(crate) fn edit(&mut self, i: usize) -> &mut NodeRecord {
         let rec = self.frame.nodes[i].rec;
+        if self.rec(i).assignment.as_ref().is_some_and(|a| !a.carries.is_empty()) {
+            self.forget_carriers();
+        }
         self.edits[i].get_or_insert_with(|| Box::new(rec.clone()))
     }
     /// Changes an intent: the generation grows, so older answers stop counting.
@@ -139,6 +150,10 @@ impl<'a> Pass<'a> {
             sizes
         });
         of_pool.get(domain).copied().unwrap_or(0)
+    }
+    /// Somebody carries something else, or doesn't any more.
+    pub(crate) fn forget_carriers(&mut self) {
+        *self.carriers.get_mut() = None;
     }
     /// Assignments have changed.
     pub(crate) fn forget_roster(&mut self) {
@@ -201,8 +216,8 @@ impl<'a> Pass<'a> {
             self.changes.push(LedgerChange::Remember(id.clone(), vector));
         }
     }
-    /// What has to be changed on a node to get to a target. Empty means it is there.
-    pub(crate) fn needs(&self, i: usize, target: &Target) -> Rc<[ApplyItem]> {
+    /// In what a node differs from a target, in the order of a visit.
+    pub(crate) fn differences(&self, i: usize, target: &Target) -> Rc<[ApplyItem]> {
         let node = &self.frame.nodes[i];
         let pool = self.pool_index_of(i);
         let address = |layout: &Option<LayoutId>| layout.as_ref().map_or(0, |l| l.as_str().as_ptr() as usize);

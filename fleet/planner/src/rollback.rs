@@ -36,21 +36,13 @@ impl Pass<'_> {
         self.log(&id, RolloutEvent::Created { nodes: count, waves: 1 });
         for (i, target) in nodes {
             self.remember(&target.release);
-            let Some(pool) = self.rec(i).assignment.as_ref().map(|a| a.pool.clone()) else { continue };
+            let Some(part) = self.rec(i).assignment.clone() else { continue };
             let record = self.edit(i);
             record.soak = None;
             record.not_before = None;
-            record.assignment = Some(Assignment {
-                rollout: id.clone(),
-                pool,
-                wave: 0,
-                target,
-                exposed: None,
-                deferrals: 0,
-                batch: None,
-                outcome: None,
-                ended: None,
-            });
+            let carries = part.carries;
+            record.assignment =
+                Some(Assignment { carries, ..Assignment::new(id.clone(), part.pool, 0, target) });
         }
         if let Some(rollout) = self.edit_rollout(&parent.id) {
             rollout.child = Some(id);
@@ -82,7 +74,9 @@ impl Pass<'_> {
                 (Some(NodeOutcome::Done), None) => record.previous_good.clone(),
                 (_, None) => record.last_known_good.clone(),
             };
-            if let Some(target) = back.filter(|t| inside && *t != a.target && !self.needs(i, t).is_empty()) {
+            if let Some(target) =
+                back.filter(|t| inside && *t != a.target && !self.own_needs(i, t).is_empty())
+            {
                 nodes.push((i, target));
             }
         }

@@ -126,6 +126,7 @@ impl Pass<'_> {
         }
         reasons.extend(self.gang_reasons(unit, rollout));
         reasons.extend(self.cluster_reason(unit, rollout, clusters));
+        reasons.extend(self.shared_reason(unit));
         if !all && !reasons.is_empty() {
             return reasons;
         }

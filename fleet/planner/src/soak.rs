@@ -8,6 +8,10 @@ use crate::{budgets::Asking, pass::Pass, units::Unit};
 /// A kubelet that restarts is not ready for some seconds; five minutes are an outage.
 const NOT_READY_GRACE: Period = Period::from_mins(5);
 
+/// How exactly the clock of a soak is set back while another node changes what the cluster has once: the shortest soaks
+/// are some ten minutes, and each setting is a write for each node that soaks.
+const CLOCK_STEP: Period = Period::from_mins(1);
+
 impl Pass<'_> {
     pub(crate) fn step_soaking(&mut self) {
         let soaking: Vec<usize> =
@@ -35,7 +39,17 @@ impl Pass<'_> {
             self.take_out(i);
             return;
         }
-        if !self.needs(i, &soak.target).is_empty() {
+        let differs = self.needs(i, &soak.target);
+        if !differs.is_empty() {
+            let only_shared = differs.iter().all(|item| self.shared_name(item).is_some());
+            if let Some(reason) = self.in_transit(i, &soak.target, &[]).filter(|_| only_shared) {
+                // Another node is just bringing it, or takes it back: neither good nor bad, and no time that counts.
+                if CLOCK_STEP.after(soak.since) <= now {
+                    self.edit(i).soak = Some(Soak { since: now, ..soak.clone() });
+                }
+                self.wait(i, reason);
+                return;
+            }
             // It doesn't run what it soaked for any more: that is no soak. It takes its turn again.
             let rest = rollout.strategy.retry.deferred_cooldown.after(now);
             let record = self.edit(i);

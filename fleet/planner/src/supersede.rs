@@ -115,6 +115,11 @@ impl Pass<'_> {
     /// back, the rest is finished.
     fn keep_part(&mut self, i: usize, part: &Assignment, id: &RolloutId) {
         let Some(to) = self.rec(i).visit.as_ref().map(|v| v.to.clone()) else { return };
+        if let Some(new) = &mut self.edit(i).assignment {
+            // What it has brought to its cluster is still its own to take back.
+            new.carries.clone_from(&part.carries);
+            self.forget_carriers();
+        }
         if self.rec(i).assignment.is_none() {
             let part = Assignment { rollout: id.clone(), wave: 0, target: to, batch: None, ..part.clone() };
             self.edit(i).assignment = Some(part);
@@ -137,11 +142,12 @@ impl Pass<'_> {
                 self.renew_deadline(i);
                 continue;
             }
-            let there = self.needs(i, &target).is_empty() || self.has_no_target(i);
+            let there = self.differences(i, &target).is_empty() || self.has_no_target(i);
             if there && visit.step.stage() < 4 {
                 self.leave(i, VisitEnd::GivenBack);
                 continue;
             }
+            self.take_up(i, &target);
             if let Some(v) = &mut self.edit(i).visit {
                 v.to = target;
                 v.evidence.clear();

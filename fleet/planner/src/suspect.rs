@@ -64,7 +64,7 @@ impl Pass<'_> {
         };
         under_way
             && self.vector(&from.release).is_some()
-            && self.needs(i, from).iter().all(|item| desired::reversible(self.input.fleet, item))
+            && self.own_needs(i, from).iter().all(|item| desired::reversible(self.input.fleet, item))
     }
 
     /// Verified on what it ran before. If it had failed on the release, the version is to blame.

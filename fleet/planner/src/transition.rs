@@ -137,7 +137,7 @@ impl Pass<'_> {
             Step::Apply(ApplyItem::Component(name)) => {
                 let spec = self.input.fleet.components.get(name);
                 let own = spec.map_or(Period::from_mins(25), |c| c.spec.deadline);
-                match spec.map_or(Disruption::Drain, |c| c.spec.disruption) {
+                match desired::disruption(self.input.fleet, &ApplyItem::Component(name.clone())) {
                     Disruption::Reboot => own.saturating_add(strategy.deadline.reboot),
                     Disruption::None | Disruption::Restart | Disruption::Drain => own,
                 }

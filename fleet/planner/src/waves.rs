@@ -164,7 +164,11 @@ impl Pass<'_> {
             } else if a.outcome.is_none() {
                 if self.frame.stale(i).is_none() && self.frame.nodes[i].pool.is_none() {
                     out.push(i);
-                } else if self.frame.stale(i).is_none() && self.needs(i, &a.target).is_empty() {
+                } else if self.frame.stale(i).is_none()
+                    && self.needs(i, &a.target).is_empty()
+                    // What its cluster has just got may still go back.
+                    && self.in_transit(i, &a.target, &[]).is_none()
+                {
                     there.push(i);
                 } else {
                     members.pending.push(i);

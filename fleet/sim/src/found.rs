@@ -60,6 +60,7 @@ impl World {
         for (name, pool) in &fleet.pools {
             world.found_pool(name, pool, options);
         }
+        world.found_shared();
         if options.damage {
             world.damage();
         }
@@ -82,7 +83,7 @@ impl World {
         let sizes = options.domains.get(name).copied().unwrap_or_default();
         let own = self.fleet.releases.get(&pool.release).map(|release| release.vector());
         let vector = options.running.get(name).cloned().or(own).unwrap_or_default();
-        let stack = self.stacks.get(self.ground.on_node(&vector));
+        let stack = self.stacks.get(vector);
         let documented = pool.layout.as_ref().and_then(|l| self.fleet.layouts.get(l)).map(|l| layout_id(l));
         let layout = options.layouts.get(name).cloned().unwrap_or(documented);
         let kernels = options.kernels.get(name).filter(|kernels| !kernels.is_empty());

@@ -18,7 +18,7 @@ pub struct Ground {
     pub seed: u64,
     /// Hardware by pool.
     pub pools: BTreeMap<PoolName, Hardware>,
-    /// Software parts that live on nodes.
+    /// Software parts.
     pub parts: BTreeMap<ComponentName, Part>,
     /// Names of layouts, since faults name them and nodes carry ids.
     pub layouts: BTreeMap<LayoutId, LayoutName>,
@@ -49,14 +49,14 @@ pub struct Hardware {
     pub gangs: bool,
 }
 
-/// A component as far as nodes are concerned.
+/// A component as far as the simulation is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// What it is.
     pub class: ComponentClass,
     /// What changing it does.
     pub disruption: Disruption,
-    /// It lives in the cluster and not on nodes.
+    /// The cluster has it once: all its nodes have the same version.
     pub cluster_wide: bool,
 }
 
@@ -86,11 +86,10 @@ impl Ground {
     /// is known stays: a floor that is edited doesn't make a cable faster.
     pub(crate) fn learn(&mut self, fleet: &Fleet, compiled: &dyn Fn(&PoolName) -> bool) {
         for (name, component) in &fleet.components {
-            let part = Part {
-                class: component.class,
-                disruption: component.disruption,
-                cluster_wide: matches!(component.delivery, Delivery::Deployment(_)),
-            };
+            let cluster_wide = matches!(component.delivery, Delivery::Deployment(_));
+            // What runs elsewhere disturbs no node.
+            let disruption = if cluster_wide { Disruption::None } else { component.disruption };
+            let part = Part { class: component.class, disruption, cluster_wide };
             self.parts.insert(name.clone(), part);
         }
         for (name, layout) in &fleet.layouts {
@@ -102,12 +101,14 @@ impl Ground {
             }
         }
     }
-    /// The components of a release that live on nodes.
-    pub(crate) fn on_node(&self, vector: &ReleaseVector) -> ReleaseVector {
-        let on_node = |name: &ComponentName| self.parts.get(name).is_none_or(|part| !part.cluster_wide);
-        ReleaseVector(
-            vector.0.iter().filter(|(n, _)| on_node(n)).map(|(n, v)| (n.clone(), v.clone())).collect(),
-        )
+    /// All nodes of a cluster share it.
+    pub(crate) fn is_shared(&self, component: &ComponentName) -> bool {
+        self.parts.get(component).is_some_and(|part| part.cluster_wide)
+    }
+    /// Whether a node with `running` has all of a release and nothing else, but what its cluster has for others.
+    pub(crate) fn has_all(&self, running: &ReleaseVector, wanted: &ReleaseVector) -> bool {
+        wanted.0.iter().all(|(name, version)| running.get(name) == Some(version))
+            && running.0.keys().all(|name| wanted.get(name).is_some() || self.is_shared(name))
     }
     /// A draw about something on a node.
     #[must_use]

@@ -27,6 +27,7 @@ mod publish;
 pub mod run;
 mod save;
 mod script;
+mod shared;
 mod stacks;
 mod step;
 mod work;

@@ -221,13 +221,13 @@ impl World {
         }
     }
     fn hand_edit(&mut self, id: &NodeId, component: &ComponentName, version: Option<Version>) {
-        let Some(node) = self.nodes.get_mut(id).filter(|node| node.present) else { return };
+        let Some(node) = self.nodes.get(id).filter(|node| node.present) else { return };
         let old = node.running.vector.get(component).cloned();
         let version = version.map(|version| match old {
             Some(old) => ComponentVersion { version, ..old },
             None => ComponentVersion { version, digest: None, config: Default::default() },
         });
-        node.running = self.stacks.with(&node.running, component, version.as_ref());
+        self.set_component(id, component, version.as_ref());
         self.say(format!("{id}: somebody changed {component} by hand"));
         self.forget_version_faults(id);
         self.touch(id);
@@ -320,6 +320,7 @@ impl World {
         node.report = None;
         node.epoch = Default::default();
         node.activity = Activity::Idle;
+        self.find_shared(id);
         self.note_cordon(id);
         self.touch(id);
     }

@@ -262,9 +262,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(id) else { return };
         node.dead.insert(change.item());
         match change {
-            Change::Component { component, .. } => {
-                node.running = self.stacks.with(&node.running, component, None);
-            }
+            Change::Component { component, .. } => self.set_component(id, component, None),
             Change::Layout { .. } => node.layout = None,
         }
     }
@@ -297,7 +295,7 @@ impl World {
         node.dead.remove(&change.item());
         match change {
             Change::Component { component, version, .. } => {
-                node.running = self.stacks.with(&node.running, component, version.as_ref());
+                self.set_component(id, component, version.as_ref());
             }
             Change::Layout { layout, .. } => node.layout = Some(layout.clone()),
         }

@@ -31,8 +31,8 @@ fn a_world_is_what_the_documents_say() {
     );
     assert_eq!(first.gpus, 8);
     assert_eq!(first.layout, Some(layout_id(fleet.layouts.get("whole").unwrap())));
-    // The scheduler is software of the cluster, not of the node.
-    assert_eq!(first.running.vector.0.len(), 2);
+    // The scheduler is software of the cluster; every node of it shows the same one.
+    assert_eq!(first.running.vector.0.len(), 3);
     assert!(world.next_event().is_none());
 }
 
@@ -364,4 +364,26 @@ fn durations_do_not_depend_on_when_a_step_begins() {
         Period::between(start, hand.world.next_event().unwrap())
     };
     assert_eq!(length(0), length(77));
+}
+
+#[test]
+fn a_scheduler_changes_for_its_whole_cluster() {
+    let mut hand = hand(
+        "- handEdit: {node: c2/infer-001, at: \"2026-03-02T12:00:00Z\", component: scheduler, version: \"1.2\"}",
+    );
+    let id = node("c1/train-003");
+    hand.ensure(&id, Ensure::Cordoned);
+    hand.ensure(&id, apply("scheduler", "1.1"));
+    let versions = |hand: &Hand, cluster: &str| {
+        let nodes = hand.world.inventory().nodes.iter().filter(|(id, _)| id.cluster() == cluster);
+        let mut all: Vec<String> = nodes
+            .map(|(_, n)| n.running.vector.get(&"scheduler".parse().unwrap()).unwrap().version.to_string())
+            .collect();
+        all.dedup();
+        all
+    };
+    assert_eq!(versions(&hand, "c1"), ["1.1"]);
+    assert_eq!(versions(&hand, "c2"), ["1.0"]);
+    hand.world.advance("2026-03-02T13:00:00Z".parse().unwrap());
+    assert_eq!(versions(&hand, "c2"), ["1.2"]);
 }

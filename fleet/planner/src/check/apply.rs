@@ -42,11 +42,14 @@ fn component_rules(
     let node = &action.node;
     // A component that Git doesn't have any more is treated like the careful default.
     let spec: Option<&ComponentSpec> = view.input.fleet.components.get(component).map(|c| &c.spec);
+    // What runs somewhere else in the cluster doesn't need this node empty.
+    let here = !facts::is_shared(view.input.fleet, component);
     let needs_drain = reboot
-        || match spec.map_or(Disruption::Drain, |s| s.disruption) {
-            Disruption::None | Disruption::Restart => false,
-            Disruption::Drain | Disruption::Reboot => true,
-        };
+        || here
+            && match spec.map_or(Disruption::Drain, |s| s.disruption) {
+                Disruption::None | Disruption::Restart => false,
+                Disruption::Drain | Disruption::Reboot => true,
+            };
     found.when(needs_drain && !is_empty_enough(view, visit), DRAINED, || {
         format!("{component} is applied to {node}, which wasn't drained")
     });

@@ -310,7 +310,8 @@ fn is_restricted(view: &View<'_>, spec: &BudgetSpec, fresh: &Fresh<'_>) -> bool 
             // Ids differ where a release names what doesn't live on nodes, so contents are compared.
             let release = Target { release: fresh.visit.to.release.clone(), layout: None };
             let pool = fresh.pool.map(|(_, pool)| pool);
-            let runs = |n| facts::runs(view.input.fleet, view.after, pool, n, &release, false) == Some(true);
+            let fleet = view.input.fleet;
+            let runs = |n| facts::runs(fleet, view.after, pool, n, &release, false, None) == Some(true);
             // A node that is only being helped on what it was upgraded to is no matter of layouts.
             let only_cut = !fresh.urgent && fresh.seen.is_some_and(runs);
             reasons.contains(if only_cut { &Reason::Repartition } else { &Reason::Upgrade })

@@ -122,7 +122,9 @@ fn is_left_behind(view: &View<'_>, member: &SeenNode<'_>, id: &RolloutId, rollou
     let pool = view.pool_of(member.seen).map(|(_, pool)| pool);
     let there = || {
         let back = facts::is_automatic_rollback(rollout);
-        facts::runs(view.input.fleet, view.after, pool, member.seen, &assignment.target, back) == Some(true)
+        let carries = back.then_some(&assignment.carries[..]);
+        let target = &assignment.target;
+        facts::runs(view.input.fleet, view.after, pool, member.seen, target, back, carries) == Some(true)
     };
     assignment.outcome.is_none() && !held && !moved && is_fit(member.seen, record) && !there()
 }

@@ -65,9 +65,15 @@ pub(super) fn is_only_observed(component: &ComponentSpec, pool: Option<&PoolSpec
     matches!(component.delivery, Delivery::Observe {}) || foreign_driver
 }
 
+/// All nodes of a cluster share it.
+pub(super) fn is_shared(fleet: &Fleet, component: &ComponentName) -> bool {
+    fleet.components.get(component).is_some_and(|c| matches!(c.delivery, Delivery::Deployment(_)))
+}
+
 /// Whether the node runs the target, as far as drydock is the one who moves it there. `None` when the contents of the
-/// release aren't known. What is only observed or belongs to the whole cluster is left aside, and on the way back
-/// also what can't be taken back.
+/// release aren't known. What is only observed is left aside, and on the way back also what can't be taken back. Of
+/// what belongs to the whole cluster a node on a visit answers only for what it `carries`; where that is absent, all of
+/// it counts.
 pub(super) fn runs(
     fleet: &Fleet,
     ledger: &Ledger,
@@ -75,6 +81,7 @@ pub(super) fn runs(
     seen: &ObservedNode,
     target: &Target,
     way_back: bool,
+    carries: Option<&[ComponentName]>,
 ) -> Option<bool> {
     let layout_fits = target.layout.is_none() || target.layout == seen.layout;
     if seen.running.id == target.release {
@@ -84,7 +91,8 @@ pub(super) fn runs(
     let counts = |name: &ComponentName| {
         fleet.components.get(name).is_none_or(|c| {
             let cluster_wide = matches!(c.delivery, Delivery::Deployment(_));
-            !is_only_observed(c, pool) && !cluster_wide && (c.reversible || !way_back)
+            let own = !cluster_wide || carries.is_none_or(|list| list.contains(name));
+            !is_only_observed(c, pool) && own && (c.reversible || !way_back)
         })
     };
     let fits = vector

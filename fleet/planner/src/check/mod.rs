@@ -17,6 +17,7 @@ mod findings;
 mod gang;
 mod ledger;
 mod reservation;
+mod shared;
 mod soak;
 mod verify;
 mod view;
@@ -61,6 +62,7 @@ pub fn check(input: &Input<'_>, plan: &Plan, after: &Ledger) -> Vec<Violation> {
     admission::check(&view, &mut found);
     calendar::check(&view, &mut found);
     gang::check(&view, &mut found);
+    shared::check(&view, &mut found);
 
     // Counts over the whole inventory are needed only where something new was reserved.
     if !view.fresh.is_empty() {

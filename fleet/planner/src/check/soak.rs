@@ -80,7 +80,8 @@ fn done(
     if let Some(seen) = change.seen {
         let pool = view.pool_of_part(Some(record), seen);
         let back = rollout.is_some_and(|r| facts::is_automatic_rollback(r));
-        let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back);
+        let carries = back.then_some(&assignment.carries[..]);
+        let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back, carries);
         found.when(runs == Some(false), SOAK, || {
             format!("{id} is done on {target} and runs {}", seen.running.vector)
         });

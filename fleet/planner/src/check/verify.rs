@@ -86,7 +86,8 @@ fn answer_is_good(view: &View<'_>, change: &Change<'_>, target: &Target, back: b
         return found.add(VERIFIED, || format!("{id} passes although it isn't seen"));
     };
     let pool = view.pool_of_part(change.after, seen);
-    let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back);
+    let carries = change.after.and_then(|r| r.assignment.as_ref()).map_or(&[][..], |a| &a.carries);
+    let runs = facts::runs(view.input.fleet, view.after, pool, seen, target, back, Some(carries));
     found.when(runs == Some(false), VERIFIED, || {
         format!("{id} passes for {target} and runs {}", seen.running.vector)
     });

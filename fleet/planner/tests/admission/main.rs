@@ -6,3 +6,4 @@ mod budgets;
 mod calendar;
 mod examples;
 mod scene;
+mod shared;

@@ -44,6 +44,8 @@ pub struct Scene {
     pub policy: Value,
     /// Usual time of the component: nine of ten are done by then.
     pub p90: &'static str,
+    /// The cluster's scheduler changes as well.
+    pub scheduler: bool,
     pub now: Timestamp,
 }
 
@@ -63,6 +65,7 @@ impl Default for Scene {
             calendar: None,
             policy: json!({}),
             p90: "8m",
+            scheduler: false,
             now: START,
         }
     }
@@ -94,18 +97,26 @@ impl Scene {
             self.budgets.iter().enumerate().map(|(n, b)| (format!("b{n}"), named(b.clone()))).collect();
         let calendars: Map<String, Value> =
             self.calendar.iter().map(|c| ("calendar".to_owned(), named(c.clone()))).collect();
+        let release = |driver: &str, scheduler: &str| {
+            let mut components = json!({"gpu-driver": driver});
+            if self.scheduler {
+                components["scheduler"] = json!(scheduler);
+            }
+            named(json!({"components": components}))
+        };
         serde_json::from_value(json!({
             "name": "scene",
             "spec": named(json!({})),
             "clusters": {"c": named(json!({"access": {"simulated": {}}}))},
             "pools": pools,
             "layouts": {},
-            "components": {"gpu-driver": named(json!({
-                "class": "gpuDriver", "delivery": {"daemonSet": {"name": "driver"}},
-                "expect": {"p50": "3m", "p90": self.p90}}))},
-            "releases": {
-                "old": named(json!({"components": {"gpu-driver": "570.1"}})),
-                "new": named(json!({"components": {"gpu-driver": "580.2"}}))},
+            "components": {
+                "gpu-driver": named(json!({
+                    "class": "gpuDriver", "delivery": {"daemonSet": {"name": "driver"}},
+                    "expect": {"p50": "3m", "p90": self.p90}})),
+                "scheduler": named(json!({
+                    "class": "scheduler", "delivery": {"deployment": {"name": "scheduler"}}}))},
+            "releases": {"old": release("570.1", "1.4.0"), "new": release("580.2", "1.5.0")},
             "policies": {"all": named(policy)},
             "budgets": budgets,
             "calendars": calendars,

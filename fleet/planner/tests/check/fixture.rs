@@ -287,17 +287,7 @@ pub(crate) fn observed(running: &Arc<Stack>) -> ObservedNode {
 
 fn assigned() -> NodeRecord {
     NodeRecord {
-        assignment: Some(Assignment {
-            rollout: roll(),
-            pool: "p".parse().unwrap(),
-            wave: 0,
-            target: target(&new_vector()),
-            exposed: None,
-            deferrals: 0,
-            batch: None,
-            outcome: None,
-            ended: None,
-        }),
+        assignment: Some(Assignment::new(roll(), "p".parse().unwrap(), 0, target(&new_vector()))),
         last_known_good: Some(target(&old_vector())),
         ..NodeRecord::default()
     }

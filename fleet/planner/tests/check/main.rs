@@ -15,6 +15,7 @@ mod exposure;
 mod ledger;
 mod random;
 mod reservation;
+mod shared;
 mod size;
 mod soak;
 mod verify;

@@ -235,9 +235,10 @@ fn runs_target(world: &World, fleet: &Fleet, id: &NodeId) -> bool {
     let Some(node) = world.nodes.get(id) else { return false };
     let Some(pool) = fleet.pools.get(&node.pool) else { return false };
     let Some(release) = fleet.releases.get(&pool.release) else { return false };
-    let wanted = world.ground.on_node(&release.vector());
+    let wanted = release.vector();
     let layout = pool.layout.as_ref().and_then(|l| fleet.layouts.get(l)).map(|l| layout_id(l));
-    node.running.vector == wanted && layout.is_none_or(|layout| node.layout.as_ref() == Some(&layout))
+    world.ground.has_all(&node.running.vector, &wanted)
+        && layout.is_none_or(|layout| node.layout.as_ref() == Some(&layout))
 }
 
 fn gpu_hours(world: &World) -> f64 {

@@ -41,6 +41,7 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
             rules::cluster_unreachable(cluster, *since, error, when)
         }
         Reason::HeldBy { rollout } => rules::held_by(rollout),
+        Reason::ClusterComponent { component, held_by } => rules::cluster_component(component, held_by),
         Reason::SuspectUnsettled { node } => rules::suspect_unsettled(node),
         Reason::BatchFull { batch, size, unsettled } => rules::batch_full(*batch, *size, *unsettled),
         Reason::BatchSoak { batch, until } => rules::batch_soak(*batch, *until, when),

@@ -2,7 +2,8 @@
 
 use drydock_plan::{BudgetUnitText, GangId, NodeId, PauseReason, RolloutId, UnitId};
 use drydock_spec::{
-    BudgetName, CalendarName, ClusterName, DomainKey, GatePoint, Period, ReleaseId, TeamName, WaveName,
+    BudgetName, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period, ReleaseId, TeamName,
+    WaveName,
 };
 use jiff::Timestamp;
 
@@ -120,6 +121,10 @@ pub(super) fn cluster_unreachable(
 
 pub(super) fn held_by(rollout: &RolloutId) -> String {
     format!("rollout {rollout} holds it")
+}
+
+pub(super) fn cluster_component(component: &ComponentName, held_by: &NodeId) -> String {
+    format!("{held_by} is changing {component}, which the cluster has once")
 }
 
 pub(super) fn suspect_unsettled(node: &NodeId) -> String {
