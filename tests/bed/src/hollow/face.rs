@@ -15,8 +15,8 @@ pub(super) enum Fate {
     Serves,
     /// It runs, for so long or for ever, and ends like this.
     Ends { after: Option<Duration>, how: Ended },
-    /// Its image can't be pulled.
-    PullFails,
+    /// These images of it can't be pulled.
+    PullFails { images: Vec<String> },
     /// Its containers are never made, and nothing says why.
     NeverStarts,
     /// It runs and never becomes ready.
@@ -29,7 +29,7 @@ pub(super) enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Face {
     Creating,
-    PullFails,
+    PullFails { images: Vec<String> },
     Running { ready: bool, restarts: u32 },
     CrashLoop { restarts: u32 },
     Ended(Ended),
@@ -49,7 +49,7 @@ pub(super) fn face(fate: &Fate, age: Duration, restarts: u32, t: &Timings) -> (F
     }
     match fate {
         Fate::NeverStarts => (Face::Creating, None),
-        Fate::PullFails => (Face::PullFails, None),
+        Fate::PullFails { images } => (Face::PullFails { images: images.clone() }, None),
         Fate::NeverReady => (running(false), None),
         Fate::Serves => match left(t.start + t.ready) {
             Some(wait) => (running(false), Some(wait)),
@@ -82,19 +82,19 @@ pub(super) fn status(pod: &Pod, face: &Face, stamp: &str) -> Value {
     let spec = pod.spec.as_ref();
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let (phase, ready) = match face {
-        Face::Creating | Face::PullFails => ("Pending", false),
+        Face::Creating | Face::PullFails { .. } => ("Pending", false),
         Face::Running { ready, .. } => ("Running", *ready),
         Face::CrashLoop { .. } => ("Running", false),
         Face::Ended(how) if how.code == 0 => ("Succeeded", false),
         Face::Ended(_) => ("Failed", false),
     };
-    let started = !matches!(face, Face::Creating | Face::PullFails);
+    let started = !matches!(face, Face::Creating | Face::PullFails { .. });
     let containers = spec.map(|s| s.containers.as_slice()).unwrap_or_default();
     let first = spec.and_then(|s| s.init_containers.as_deref()).unwrap_or_default();
     let why = match face {
         Face::Ended(how) if how.code == 0 => "PodCompleted",
         Face::Ended(_) => "PodFailed",
-        Face::Creating | Face::PullFails | Face::Running { .. } | Face::CrashLoop { .. } => {
+        Face::Creating | Face::PullFails { .. } | Face::Running { .. } | Face::CrashLoop { .. } => {
             "ContainersNotReady"
         }
     };
@@ -150,7 +150,10 @@ fn container_status(container: &Container, uid: &str, face: &Face, stamp: &str) 
     let crashed = Ended::with(1, "");
     let (state, last, ready, restarts) = match face {
         Face::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), json!({}), false, 0),
-        Face::PullFails => {
+        Face::PullFails { images } if !images.iter().any(|i| i == image) => {
+            (json!({"running": {"startedAt": stamp}}), json!({}), true, 0)
+        }
+        Face::PullFails { .. } => {
             let message = format!("Back-off pulling image \"{image}\"");
             (json!({"waiting": {"reason": "ImagePullBackOff", "message": message}}), json!({}), false, 0)
         }
@@ -165,7 +168,11 @@ fn container_status(container: &Container, uid: &str, face: &Face, stamp: &str) 
         }
         Face::Ended(how) => (ended(how, 0), json!({}), false, 0),
     };
-    let pulled = !matches!(face, Face::Creating | Face::PullFails);
+    let pulled = match face {
+        Face::Creating => false,
+        Face::PullFails { images } => !images.iter().any(|i| i == image),
+        Face::Running { .. } | Face::CrashLoop { .. } | Face::Ended(_) => true,
+    };
     let mut status = json!({
         "name": name, "image": image, "imageID": if pulled { image_id(image) } else { String::new() },
         "ready": ready, "started": matches!(face, Face::Running { .. }), "restartCount": restarts,

@@ -41,6 +41,13 @@ impl Brought {
     pub(super) fn exactly(component: &str, version: &str) -> Self {
         Self { component: component.to_owned(), version: version.to_owned(), tag: false }
     }
+    /// The version alone, without what a tag adds to it.
+    pub(super) fn plain(&self) -> &str {
+        match self.version.split_once('-') {
+            Some((plain, _)) if self.tag => plain,
+            _ => &self.version,
+        }
+    }
     fn is(&self, component: &str, version: &str) -> bool {
         let same = self.version == version
             || (self.tag && self.version.strip_prefix(version).is_some_and(|rest| rest.starts_with('-')));
@@ -74,8 +81,9 @@ impl View<'_> {
             return Fate::Ends { after: Some(Duration::ZERO), how };
         }
         let pod = &*pod.pod;
-        if self.image_is_broken(pod) {
-            return Fate::PullFails;
+        let images = self.broken_images(pod);
+        if !images.is_empty() {
+            return Fate::PullFails { images };
         }
         if let Some(name) = pod_label(pod, names::CHECK) {
             return self.check(pod, node, name);
@@ -87,10 +95,12 @@ impl View<'_> {
         if is_job { self.job(pod) } else { Fate::Serves }
     }
 
-    fn image_is_broken(&self, pod: &Pod) -> bool {
+    fn broken_images(&self, pod: &Pod) -> Vec<String> {
         let containers = pod.spec.as_ref().map(|s| s.containers.as_slice()).unwrap_or_default();
-        let mut images = containers.iter().filter_map(|c| c.image.as_deref());
-        images.any(|image| self.state.broken_images.iter().any(|piece| image.contains(piece.as_str())))
+        let images = containers.iter().filter_map(|c| c.image.clone());
+        images
+            .filter(|image| self.state.broken_images.iter().any(|piece| image.contains(piece.as_str())))
+            .collect()
     }
 
     /// How a Job's pod that nothing is wrong with ends.
@@ -139,7 +149,7 @@ impl View<'_> {
     }
 
     fn check(&self, pod: &Pod, node: &NodeState, name: &str) -> Fate {
-        let class = self.options.class(name);
+        let class = self.options.class(name, pod_label(pod, names::CHECK_CLASS));
         let means = |pick: &str| pick == name || pick == class.as_str();
         let here = |on: Option<&NodeId>| on.is_none_or(|id| self.is(id, node));
         let mut lost = 0;
@@ -186,7 +196,7 @@ impl View<'_> {
         if let Some(how) = self.options.ends.as_ref().and_then(|ends| ends(pod)) {
             return Fate::Ends { after: Some(self.options.timings.job), how };
         }
-        let value = self.options.value(name) * f64::from(100u32.saturating_sub(lost)) / 100.0;
+        let value = self.options.value(name, class) * f64::from(100u32.saturating_sub(lost)) / 100.0;
         self.ends(check::exit::PASS, check::Verdict::Pass, Some(value), "")
     }
 

@@ -25,8 +25,8 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 pub(super) struct NodePlan {
     /// A strategic merge patch of its status.
     pub(super) status: Option<Value>,
-    /// A merge patch of its labels.
-    pub(super) labels: Option<Value>,
+    /// Labels to set.
+    pub(super) labels: BTreeMap<String, String>,
     /// A merge patch of its taints, bound to the version it was read at.
     pub(super) taints: Option<Value>,
     /// An agent's change takes the node with it.
@@ -146,6 +146,7 @@ impl View<'_> {
             for agent in &self.options.agents {
                 self.agent(agent, state, &mut plan);
             }
+            self.features(state, &mut plan);
         }
         plan
     }
@@ -217,6 +218,22 @@ impl View<'_> {
         (!patch.is_empty()).then(|| json!({"status": patch}))
     }
 
+    /// Feature discovery notes the versions of what is ready. What isn't ready leaves the label as it was.
+    fn features(&self, state: &NodeState, plan: &mut NodePlan) {
+        if self.options.features.is_empty() {
+            return;
+        }
+        for (_, pod) in self.state.pods_on(&state.spec.name) {
+            let ready = matches!(pod.shown, Some(Face::Running { ready: true, .. })) && pod.leaving.is_none();
+            let Some(brought) = brought(&pod.pod, self.options).filter(|_| ready) else { continue };
+            let Some(label) = self.options.features.get(&brought.component) else { continue };
+            let version = brought.plain();
+            if state.label(label) != Some(version) {
+                plan.labels.insert(label.clone(), version.to_owned());
+            }
+        }
+    }
+
     /// What an agent does about its label.
     fn agent(&self, agent: &Agent, state: &NodeState, plan: &mut NodePlan) {
         let Some(value) = state.label(&agent.label) else { return };
@@ -249,7 +266,7 @@ impl View<'_> {
         };
         if known.said.as_deref() != Some(says) {
             known.said = Some(says.to_owned());
-            plan.labels = Some(json!({"metadata": {"labels": {agent.state_label.as_str(): says}}}));
+            plan.labels.insert(agent.state_label.clone(), says.to_owned());
         }
         plan.agents.push((agent.label.clone(), known));
     }

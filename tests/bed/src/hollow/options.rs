@@ -12,7 +12,8 @@ pub const RUN_FOR: &str = "bed.drydock.dev/run-for";
 pub const EXIT_CODE: &str = "bed.drydock.dev/exit-code";
 /// Annotation on a Job's pod: its termination message.
 pub const MESSAGE: &str = "bed.drydock.dev/message";
-/// Annotation on a pod: `"true"` makes it answer `drydock.dev/checkpoint-request` with `drydock.dev/checkpoint`.
+/// Annotation on a pod: with `never` it doesn't answer `drydock.dev/checkpoint-request`. Without it every pod does that
+/// has `drydock.dev/checkpoint-hook: annotation`, and a job has written its checkpoint at once.
 pub const CHECKPOINTS: &str = "bed.drydock.dev/checkpoints";
 
 /// How hollow nodes behave.
@@ -25,8 +26,8 @@ pub struct HollowOptions {
     /// Which component an image belongs to, by a piece of the image's name: pods without drydock's own labels, such as
     /// the GPU Operator's, run the version that stands in the tag.
     pub images: BTreeMap<String, String>,
-    /// Classes of checks by name. A check that isn't in it has the class that its name begins with (`rdma-write` is of
-    /// class `rdma`), or `custom`.
+    /// Classes of checks by name. A check that isn't in it has the class of its pods' label `drydock.dev/check-class`;
+    /// without that label the one that its name begins with (`rdma-write` is of class `rdma`), or `custom`.
     pub classes: BTreeMap<String, CheckClass>,
     /// Values of good checks by name; others measure the usual value of their class.
     pub values: BTreeMap<String, f64>,
@@ -38,6 +39,9 @@ pub struct HollowOptions {
     pub labels: Labels,
     /// How often each node renews its lease; needed with all controllers, where a node without one is lost.
     pub leases: Option<Duration>,
+    /// Labels in which feature discovery notes what runs, by component: as soon as a pod with another version is ready
+    /// the label says so. Empty: none.
+    pub features: BTreeMap<String, String>,
     /// Node condition that shows a health fault: `True`, with the kind as reason.
     pub health_condition: String,
     /// Writes that are under way at once.
@@ -126,6 +130,7 @@ impl Default for HollowOptions {
             agents: Vec::new(),
             labels: Labels::default(),
             leases: None,
+            features: BTreeMap::new(),
             health_condition: "GpuFault".to_owned(),
             in_flight: 32,
         }
@@ -145,20 +150,19 @@ impl HollowOptions {
         Self { cluster: cluster.to_owned(), ..Self::default() }
     }
 
-    /// The class of a check.
-    pub(super) fn class(&self, check: &str) -> CheckClass {
-        let by_name = || {
-            [CheckClass::Driver, CheckClass::Rdma, CheckClass::Training]
-                .into_iter()
-                .find(|class| check.starts_with(class.as_str()))
-        };
-        self.classes.get(check).copied().or_else(by_name).unwrap_or(CheckClass::Custom)
+    /// The class of a check: by name, by what its label says, by what its name begins with.
+    pub(super) fn class(&self, check: &str, told: Option<&str>) -> CheckClass {
+        let classes = [CheckClass::Driver, CheckClass::Rdma, CheckClass::Training];
+        let by_label = || classes.into_iter().find(|class| told == Some(class.as_str()));
+        let by_name = || classes.into_iter().find(|class| check.starts_with(class.as_str()));
+        let known = self.classes.get(check).copied().or_else(by_label);
+        known.or_else(|| if told.is_none() { by_name() } else { None }).unwrap_or(CheckClass::Custom)
     }
 
     /// The value of a check on good hardware. Without one by name it is the usual one of its class, in GB/s, GB/s and
     /// TFLOP/s: the same as in the simulation.
-    pub(super) fn value(&self, check: &str) -> f64 {
-        self.values.get(check).copied().unwrap_or_else(|| match self.class(check) {
+    pub(super) fn value(&self, check: &str, class: CheckClass) -> f64 {
+        self.values.get(check).copied().unwrap_or(match class {
             CheckClass::Driver => 460.0,
             CheckClass::Rdma => 380.0,
             CheckClass::Training => 120.0,

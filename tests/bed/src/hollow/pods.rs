@@ -101,7 +101,10 @@ impl View<'_> {
     }
 
     fn checkpoint(&self, pod: &PodState) -> Option<String> {
-        if pod_annotation(&pod.pod, CHECKPOINTS) != Some("true") {
+        let hook = pod_annotation(&pod.pod, names::CHECKPOINT_HOOK);
+        if hook != Some(names::CHECKPOINT_HOOK_ANNOTATION)
+            || pod_annotation(&pod.pod, CHECKPOINTS) == Some("never")
+        {
             return None;
         }
         let request = pod_annotation(&pod.pod, names::CHECKPOINT_REQUEST)?;

@@ -124,7 +124,7 @@ fn shows(pod: &Pod, face: Option<&Face>) -> bool {
     let ready = conditions.filter(|c| c.type_ == "Ready").any(|c| c.status == "True");
     match face {
         None => true,
-        Some(Face::Creating | Face::PullFails) => phase == "Pending",
+        Some(Face::Creating | Face::PullFails { .. }) => phase == "Pending",
         Some(Face::Running { ready: wanted, .. }) => phase == "Running" && ready == *wanted,
         Some(Face::CrashLoop { .. }) => phase == "Running" && !ready,
         Some(Face::Ended(_)) => matches!(phase, "Succeeded" | "Failed"),
@@ -224,7 +224,9 @@ impl Inner {
                 }
             }
             Act::Checkpoint(request) => {
-                let patch = json!({"metadata": {"annotations": {names::CHECKPOINT_DONE: clock::stamp()}}});
+                let patch = json!({"metadata": {"annotations": {
+                    names::CHECKPOINT_FOR: request, names::CHECKPOINT_DONE: clock::stamp(),
+                }}});
                 api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
                 if let Some(known) = lock(&self.state).pods.get_mut(key) {
                     known.checkpoint = Some(request);
@@ -269,8 +271,9 @@ impl Inner {
             // Read at a version: when somebody else was quicker, it is made anew from what they wrote.
             shown = Some(api.patch(name, &params, &Patch::Merge(with_version(patch, shown.as_ref()))).await?);
         }
-        if let Some(patch) = &plan.labels
-            && let Err(error) = api.patch(name, &params, &Patch::Merge(patch)).await
+        let labels = Patch::Merge(json!({"metadata": {"labels": plan.labels}}));
+        if !plan.labels.is_empty()
+            && let Err(error) = api.patch(name, &params, &labels).await
         {
             // It must be said again.
             if let Some(node) = lock(&self.state).nodes.get_mut(name) {

@@ -1,5 +1,6 @@
 //! What the tests of the bed share.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "all of it is test code")]
 
 use std::time::Duration;
 
