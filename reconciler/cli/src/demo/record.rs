@@ -87,7 +87,8 @@ impl Record {
             | EventKind::Command { .. }
             | EventKind::Adopted { .. }
             | EventKind::SourceProblem { .. }
-            | EventKind::SourceWell {} => {}
+            | EventKind::SourceWell {}
+            | EventKind::Ledger { .. } => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Events in words: `history` and the running story of `demo` say them alike.
 
 use drydock_plan::{Blame, CommandKind, RolloutEvent};
-use drydock_server::store::{Event, EventKind};
+use drydock_server::store::{Event, EventKind, LedgerNotice};
 use drydock_spec::GatePoint;
 
 use super::reason::{count, some};
@@ -20,7 +20,28 @@ pub(crate) fn line(event: &Event) -> String {
         }
         EventKind::SourceProblem { problem } => format!("the repository: {problem}"),
         EventKind::SourceWell {} => "the repository is well again".to_owned(),
+        EventKind::Ledger { notice } => ledger(notice),
         EventKind::Violation { what } => format!("a plan was refused: {}", what.join("; ")),
+    }
+}
+
+fn ledger(notice: &LedgerNotice) -> String {
+    match notice {
+        LedgerNotice::Rebuilt { nodes, rollouts, notes } => {
+            let lost = if notes.is_empty() { String::new() } else { format!("; {}", notes.join("; ")) };
+            format!(
+                "the ledger was gone and was made again from the records of {nodes} nodes and {rollouts} rollouts; \
+                 pauses and approvals have to be given again{lost}"
+            )
+        }
+        LedgerNotice::Accepted { known, found } => {
+            format!("the ledger went back from revision {known} to {found}, which a person has accepted")
+        }
+        LedgerNotice::WentBack { known, found } => {
+            format!(
+                "the ledger went back from revision {known} to {found}; nothing is done until a person accepts it"
+            )
+        }
     }
 }
 

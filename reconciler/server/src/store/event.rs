@@ -77,10 +77,44 @@ pub enum EventKind {
     },
     /// The problem with the source is gone.
     SourceWell {},
+    /// The ledger isn't simply what it was before.
+    Ledger {
+        /// What came about.
+        notice: LedgerNotice,
+    },
     /// A plan broke an invariant and wasn't carried out.
     Violation {
         /// Which, one sentence each.
         what: Vec<String>,
+    },
+}
+
+/// What came about with a ledger that is kept in a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum LedgerNotice {
+    /// Its head was gone; it was made again from what had been published.
+    Rebuilt {
+        /// Records of nodes.
+        nodes: usize,
+        /// Records of rollouts.
+        rollouts: usize,
+        /// What couldn't be kept, one sentence each.
+        notes: Vec<String>,
+    },
+    /// It went back in time, and a person has accepted that.
+    Accepted {
+        /// The highest revision that had been seen.
+        known: u64,
+        /// The revision that was there.
+        found: u64,
+    },
+    /// It went back in time: nothing is done until a person accepts that.
+    WentBack {
+        /// The highest revision that had been seen.
+        known: u64,
+        /// The revision that is there.
+        found: u64,
     },
 }
 
@@ -95,6 +129,7 @@ impl EventKind {
             Self::Adopted { .. } => "adopted",
             Self::SourceProblem { .. } => "sourceProblem",
             Self::SourceWell {} => "sourceWell",
+            Self::Ledger { .. } => "ledger",
             Self::Violation { .. } => "violation",
         }
     }

@@ -9,9 +9,9 @@ use super::{Event, KeptSource, NewEvent, Prepared, Store, StoreError};
 
 /// A ledger with compare-and-swap, and what is shown beside it: numbered events and the last good commit.
 ///
-/// Calls may block on a disk or on a network, up to tens of seconds; they belong on a thread of their own. Three are
-/// quick and may be called from anywhere: [`LedgerStore::ledger`], [`LedgerStore::ready`] and
-/// [`LedgerStore::subscribe`].
+/// Calls may block on a disk or on a network, up to tens of seconds, and wait for async work: they belong on a thread
+/// that may block, never on one that runs async tasks. Two are quick and may be called from anywhere:
+/// [`LedgerStore::ledger`] and [`LedgerStore::subscribe`].
 pub trait LedgerStore: Send + Sync {
     /// The ledger as committed last, as far as this process knows. It may be behind another process's commits; a commit
     /// that is made from it then is a conflict, and this catches up.

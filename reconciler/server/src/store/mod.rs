@@ -1,4 +1,5 @@
-//! Where the ledger is kept: behind [`LedgerStore`], and on disk in `ledger.redb` ([`Store`]).
+//! Where the ledger is kept, behind [`LedgerStore`]: on disk in `ledger.redb` ([`Store`]), or in a cluster
+//! ([`KubernetesStore`]).
 //!
 //! Every commit is one transaction with compare-and-swap on the revision, and is durable before it returns. The file is
 //! the truth; [`Store`] keeps a copy in memory that moves only after the transaction has, so that a planning pass over
@@ -7,6 +8,8 @@
 mod codec;
 mod error;
 mod event;
+mod known;
+mod kubernetes;
 mod ledger_store;
 mod tables;
 mod world;
@@ -19,7 +22,9 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, ReadableTableM
 use tokio::sync::broadcast;
 
 pub use error::StoreError;
-pub use event::{Event, EventKind, NewEvent};
+pub use event::{Event, EventKind, LedgerNotice, NewEvent};
+pub use known::Known;
+pub use kubernetes::{KubernetesOptions, KubernetesStore};
 pub use ledger_store::LedgerStore;
 pub use world::{WorldStore, WorldWrite};
 

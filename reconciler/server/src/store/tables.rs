@@ -22,6 +22,8 @@ pub(super) const COMMANDS: Numbers = TableDefinition::new("commands");
 pub(super) const EVENTS: Numbers = TableDefinition::new("events");
 /// Files of the last good commit, by path, as they were committed.
 pub(super) const DESIRED: Texts = TableDefinition::new("desired");
+/// What is remembered of a ledger that is kept elsewhere.
+pub(super) const ELSEWHERE: Texts = TableDefinition::new("elsewhere");
 
 pub(super) const REVISION: &str = "revision";
 pub(super) const NEXT_EVENT: &str = "nextEvent";
@@ -61,7 +63,7 @@ fn quarantine_key(pool: &PoolName, release: &ReleaseId) -> String {
 pub(super) fn create_all(txn: &WriteTransaction) -> Result<(), Failed> {
     let opening = "creating tables";
     txn.open_table(META).map_err(while_(opening))?;
-    for table in [NODES, ROLLOUTS, QUARANTINES, RELEASES, DESIRED] {
+    for table in [NODES, ROLLOUTS, QUARANTINES, RELEASES, DESIRED, ELSEWHERE] {
         txn.open_table(table).map_err(while_(opening))?;
     }
     for table in [COMMANDS, EVENTS] {
