@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, control, demo, history, plan, rollouts, schema, simulate, status, validate, why,
+    completions, control, demo, history, plan, rollouts, run, schema, simulate, status, validate, why,
 };
 use crate::exit;
 use crate::ui::{Color, Format};
@@ -16,6 +16,7 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
          drydock demo                      a simulated fleet to play with; needs no cluster\n  \
          drydock validate                  are the documents in this folder right?\n  \
          drydock plan                      what would my uncommitted changes move?\n  \
+         drydock run --repo URL            work on real clusters\n  \
          drydock why c12-stage/h100-stage-003\n                                    why isn't this node moving?\n\n{}",
         exit::help()
     )
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Simulate(simulate::Args),
     /// Start a simulated fleet with a repository, an API and rollouts to watch.
     Demo(demo::Args),
+    /// Work on real clusters: follow a repository and move the fleet to what it says.
+    Run(run::Args),
     /// Show where the fleet stands.
     Status(status::Args),
     /// List rollouts, or tell the story of one.

@@ -28,6 +28,25 @@ const CONNECT_PAUSE: Duration = Duration::from_secs(15);
 /// "Something has changed; look again."
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
+/// Callers of the clusters that could be connected to, for whoever writes beside the executor.
+#[derive(Clone, Default)]
+pub struct Callers(Arc<Mutex<BTreeMap<ClusterName, Caller>>>);
+
+impl Callers {
+    /// The caller of a cluster.
+    #[must_use]
+    pub fn get(&self, cluster: &str) -> Option<Caller> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|(name, _)| name.as_str() == cluster).map(|(_, caller)| caller.clone())
+    }
+    fn put(&self, cluster: &ClusterName, caller: &Caller) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), caller.clone());
+    }
+    fn remove(&self, cluster: &ClusterName) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(cluster);
+    }
+}
+
 /// How clusters are worked with.
 #[derive(Clone)]
 pub struct Options {
@@ -51,6 +70,7 @@ pub struct Clusters {
     inventory: Inventory,
     laid_out: BTreeMap<ClusterName, BTreeMap<Arc<str>, Action>>,
     wake_at: Option<Timestamp>,
+    callers: Callers,
 }
 
 struct Member {
@@ -83,6 +103,7 @@ impl Clusters {
             inventory: Inventory::default(),
             laid_out: BTreeMap::new(),
             wake_at: None,
+            callers: Callers::default(),
         }
     }
 
@@ -96,18 +117,22 @@ impl Clusters {
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.wake_at
     }
-    /// The caller of a cluster, once there is one.
+    /// Callers, as clusters are connected to.
     #[must_use]
-    pub fn caller(&self, cluster: &ClusterName) -> Option<Caller> {
-        let member = self.members.get(cluster)?;
-        member.caller.lock().unwrap_or_else(PoisonError::into_inner).as_ref().ok().cloned()
+    pub fn callers(&self) -> Callers {
+        self.callers.clone()
     }
 
     /// Another fleet is in force: clusters that it names are looked at, others aren't any more. A cluster whose access
     /// has changed is connected to anew and keeps its last facts until the new ones are complete.
     pub fn follow(&mut self, fleet: &Arc<Fleet>, now: Timestamp) {
+        let callers = self.callers.clone();
         self.members.retain(|name, member| {
-            fleet.clusters.get(name).is_some_and(|named| named.spec.access == member.access)
+            let stays = fleet.clusters.get(name).is_some_and(|named| named.spec.access == member.access);
+            if !stays {
+                callers.remove(name);
+            }
+            stays
         });
         for (name, named) in &fleet.clusters {
             if !self.members.contains_key(name) && !matches!(named.spec.access, Access::Simulated {}) {
@@ -129,6 +154,7 @@ impl Clusters {
             name: name.clone(),
             access: access.clone(),
             options: self.options.clone(),
+            callers: self.callers.clone(),
             caller: Arc::clone(&caller),
             shared: Arc::clone(&shared),
             desk: Arc::clone(&desk),
@@ -267,6 +293,7 @@ struct Alone {
     name: ClusterName,
     access: Access,
     options: Options,
+    callers: Callers,
     caller: Arc<Mutex<Result<Caller, String>>>,
     shared: Arc<Shared>,
     desk: Arc<Desk>,
@@ -286,6 +313,7 @@ impl Alone {
             }
         };
         *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Ok(caller.clone());
+        self.callers.put(&self.name, &caller);
         let mut tasks = JoinSet::new();
         let feed = |tasks: &mut JoinSet<()>, caller: Caller| {
             let shared = || Arc::clone(&self.shared);

@@ -47,9 +47,8 @@ impl Reach {
     /// When there is none, or it can't be used.
     pub async fn context(&self, context: Option<&str>) -> Result<kube::Config, ConnectError> {
         let whole = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path).map_err(|error| {
-                ConnectError::Kubeconfig(format!("{}: {error}", path.display()))
-            })?,
+            Some(path) => Kubeconfig::read_from(path)
+                .map_err(|error| ConnectError::Kubeconfig(format!("{}: {error}", path.display())))?,
             None => match Kubeconfig::read() {
                 Ok(whole) => whole,
                 Err(error) if context.is_none() => {
@@ -73,7 +72,10 @@ impl Reach {
             name: name.to_owned(),
             why,
         };
-        let home = self.home.as_ref().ok_or_else(|| failed("there is no home cluster to read it from".to_owned()))?;
+        let home = self
+            .home
+            .as_ref()
+            .ok_or_else(|| failed("there is no home cluster to read it from".to_owned()))?;
         let uri = Kind::SECRET.one(Some(namespace), name);
         let secret: Secret = home.get(&uri).await.map_err(|error| failed(error.to_string()))?;
         let text = secret.data.get(key).ok_or_else(|| failed(format!("it has no key {key}")))?;
@@ -91,4 +93,3 @@ async fn from(whole: Kubeconfig, context: Option<&str>) -> Result<kube::Config, 
 fn broken(error: &kube::config::KubeconfigError) -> ConnectError {
     ConnectError::Kubeconfig(error.to_string())
 }
-

@@ -7,6 +7,7 @@
 //! - [`view`]: the published state and what screens show of it.
 //! - [`http`], [`metrics`]: what is served of it.
 //! - [`embedded`]: all of it in one process, with a simulated fleet.
+//! - [`live`]: all of it on real clusters.
 
 pub mod clock;
 pub mod desired;
@@ -14,8 +15,10 @@ pub mod embedded;
 pub mod engine;
 pub mod files;
 pub mod http;
+pub mod live;
 pub mod lock;
 pub mod metrics;
+pub mod sourcing;
 pub mod store;
 #[cfg(test)]
 mod testing;

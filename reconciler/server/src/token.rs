@@ -28,13 +28,17 @@ impl Token {
         if let Some(text) = read_small(&path)?.filter(|text| text.len() >= BYTES) {
             return Ok(Self(text));
         }
-        let random = std::path::Path::new("/dev/urandom");
-        let mut bytes = [0; BYTES];
-        let filled = std::fs::File::open(random).and_then(|mut file| file.read_exact(&mut bytes));
-        filled.map_err(failed("reading", random))?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = random::<BYTES>()?;
         write_whole(&path, &text, true)?;
         Ok(Self(text))
+    }
+
+    /// Eight random digits: keeps two processes of one name apart.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn draw() -> Result<String, FileError> {
+        random::<4>()
     }
 
     /// Whether a caller knows it. Takes as long for a near miss as for a far one.
@@ -44,6 +48,14 @@ impl Token {
         let differing = ours.iter().zip(theirs).fold(0, |acc, (a, b)| acc | (a ^ b));
         ours.len() == theirs.len() && differing == 0
     }
+}
+
+fn random<const N: usize>() -> Result<String, FileError> {
+    let random = std::path::Path::new("/dev/urandom");
+    let mut bytes = [0; N];
+    let filled = std::fs::File::open(random).and_then(|mut file| file.read_exact(&mut bytes));
+    filled.map_err(failed("reading", random))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

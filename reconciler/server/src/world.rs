@@ -35,6 +35,8 @@ pub trait World: Send + 'static {
     /// # Errors
     /// [`WorldError::Refused`] when it didn't arrive; others go on.
     fn execute(&mut self, action: &Action) -> Result<(), WorldError>;
+    /// The pass is over: what it has asked for since the last call is everything that is wanted now.
+    fn asked_everything(&mut self) {}
     /// Another fleet is in force: pools are assigned anew.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ const DRAWING: &[(&str, &[&str])] = &[
         &[
             "drydock-source",
             "drydock-cluster",
+            "drydock-api",
             "drydock-sim",
             "drydock-planner",
             "drydock-plan",
@@ -37,6 +38,7 @@ const DRAWING: &[(&str, &[&str])] = &[
             "drydock-server",
             "drydock-source",
             "drydock-cluster",
+            "drydock-api",
             "drydock-sim",
             "drydock-planner",
             "drydock-plan",

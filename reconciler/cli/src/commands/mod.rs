@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod rollouts;
+pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod simulate;
 pub(crate) mod status;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result {
         Command::Plan(args) => plan::run(args, ui),
         Command::Simulate(args) => simulate::run(args, ui),
         Command::Demo(args) => demo::run(args, ui),
+        Command::Run(args) => run::run(args, ui),
         Command::Status(args) => status::run(args, ui),
         Command::Rollouts(args) => rollouts::run(args, ui),
         Command::Why(args) => why::run(args, ui),

@@ -10,7 +10,7 @@ use drydock_api::names;
 use drydock_plan::{Action, Ensure};
 use drydock_spec::{ComponentName, ComponentVersion, Delivery, Fleet};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::apply::{operator, workload};
 use super::{Call, Objects, Request, SHARED, Settings};
@@ -189,6 +189,7 @@ mod tests {
     use super::super::fixture::Scene;
     use super::*;
     use crate::objects::DaemonSetObject;
+    use serde_json::json;
 
     fn scene(version: &str, label: bool, edit: impl Fn(&mut Value)) -> Scene {
         let version: ComponentVersion = serde_json::from_value(json!(version)).unwrap();

@@ -5,23 +5,21 @@ mod options;
 mod world;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use drydock_plan::{RolloutId, RolloutRecord, RolloutState};
 use drydock_sim::{FaultSpec, Oracle};
-use drydock_source::{
-    Clock, GitLook, Look, ReadOptions, SourceError, SourceHandle, SourceSpec, SourceTask, TaskOptions,
-    Watching, WorktreeLook, watch_repository, watch_worktree,
-};
+use drydock_source::{SourceError, SourceHandle, Watching};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use offline::Offline;
-pub use options::{EmbeddedOptions, SourceOptions};
+pub use options::EmbeddedOptions;
+
+pub use crate::sourcing::SourceOptions;
 pub use world::{Backstage, EmbeddedWorld};
 
 use crate::clock::wall;
@@ -30,7 +28,8 @@ use crate::engine::{Engine, EngineError, EngineHandle, EngineOptions};
 use crate::files::{Directory, FileError, write_whole};
 use crate::http::{Api, ApiParts, Hosts};
 use crate::lock::{DirectoryLock, LockError};
-use crate::store::{KeptSource, Store, StoreError, WorldStore};
+use crate::sourcing::begin;
+use crate::store::{Store, StoreError, WorldStore};
 use crate::token::Token;
 use crate::view::{Facts, Snapshot};
 
@@ -114,7 +113,8 @@ impl Embedded {
         };
         let store = Arc::new(store);
         let kept = store.kept_source()?;
-        let (source, source_run, watching) = source(&directory, &options, kept.as_ref())?;
+        let (source, source_run, watching) =
+            begin(&directory, &options.source, options.world.seed, kept.as_ref())?;
         let (world, backstage) = EmbeddedWorld::new(world, options.world);
         let desired = Desired::new(kept, wall());
         let engine_options = EngineOptions { speed: options.speed, rhythm: options.rhythm };
@@ -255,40 +255,4 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.engine.stop();
     }
-}
-
-type Shutdown = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
-type SourceRun = Box<dyn FnOnce(Shutdown) -> Shutdown + Send>;
-
-/// The source and how to run it.
-fn source(
-    directory: &Directory,
-    options: &EmbeddedOptions,
-    kept: Option<&KeptSource>,
-) -> Result<(SourceHandle, SourceRun, Option<Watching>), EmbeddedError> {
-    let SourceOptions { repository, reference, path, worktree, poll } = &options.source;
-    let clock: Clock = Arc::new(wall);
-    let mut task = TaskOptions::new(*poll, options.world.seed, clock);
-    let folder = Path::new(repository);
-    if *worktree {
-        let look = WorktreeLook::new(folder.to_owned(), path.clone(), ReadOptions::default());
-        let (handle, run) = task_of(look, task);
-        let watching = watched(watch_worktree(folder, handle.waker()));
-        return Ok((handle, run, watching));
-    }
-    task.baseline = kept.map(|kept| kept.commit.id.clone());
-    let spec = SourceSpec::new(repository, reference.clone(), path, *poll)?;
-    let (handle, run) = task_of(GitLook::new(directory.mirror(), spec), task);
-    let watching = folder.is_dir().then(|| watched(watch_repository(folder, handle.waker()))).flatten();
-    Ok((handle, run, watching))
-}
-
-fn task_of<L: Look>(look: L, options: TaskOptions) -> (SourceHandle, SourceRun) {
-    let (task, handle) = SourceTask::new(look, options);
-    (handle, Box::new(move |shutdown| Box::pin(task.run(shutdown))))
-}
-
-/// Watching is a convenience: polling stands behind it.
-fn watched(watching: Result<Watching, SourceError>) -> Option<Watching> {
-    watching.inspect_err(|error| tracing::warn!(%error, "changes are found by polling only")).ok()
 }

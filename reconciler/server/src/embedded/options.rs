@@ -2,43 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use drydock_sim::WorldOptions;
-use drydock_source::Reference;
 
 use crate::clock::Speed;
 use crate::engine::Rhythm;
 use crate::http::Pages;
-
-/// Where the documents come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceOptions {
-    /// A folder with a repository, or the address of one.
-    pub repository: String,
-    /// Branch, tag or commit.
-    pub reference: Reference,
-    /// Folder with the documents, relative to the repository's root.
-    pub path: String,
-    /// Files as they lie on disk count, committed or not: for writing documents with the dashboard beside the editor.
-    pub worktree: bool,
-    /// Time between two looks that nothing else causes.
-    pub poll: Duration,
-}
-
-impl SourceOptions {
-    /// Branch `main` of a repository, looked at every 30 seconds (folders are watched besides).
-    #[must_use]
-    pub fn of(repository: impl Into<String>) -> Self {
-        Self {
-            repository: repository.into(),
-            reference: Reference::default(),
-            path: String::new(),
-            worktree: false,
-            poll: Duration::from_secs(30),
-        }
-    }
-}
+use crate::sourcing::SourceOptions;
 
 /// Everything the embedded mode is started with.
 #[derive(Clone)]

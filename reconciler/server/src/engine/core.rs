@@ -277,6 +277,7 @@ impl<W: World> Core<W> {
                     tracing::debug!(node = %action.node, action = action.ensure.word(), %error, "not taken");
                 }
             }
+            self.world.asked_everything();
             return Ok(());
         }
         Err(PassError::Races)

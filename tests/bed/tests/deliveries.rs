@@ -1,0 +1,164 @@
+//! A hundred nodes in three clusters, every way of delivery, over three waves: a good release, one that is ready and
+//! broken, and its fix.
+
+mod ground;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drydock_bed::hollow::{Agent, Ended};
+use drydock_bed::{Tools, operator, skip_or_fail};
+use drydock_plan::RolloutState;
+use serde_json::{Value, json};
+
+use ground::documents::{base, daemon_set, document, policy, release};
+use ground::{Ground, Site, SiteSpec};
+
+const LONG: Duration = Duration::from_secs(400);
+
+fn fleet(driver: &str) -> String {
+    let mut text = base(&[("c1", 40), ("c2", 30), ("c3", 30)]);
+    text += &daemon_set("driver", "gpuDriver", "drain");
+    text += &daemon_set("plugin", "devicePlugin", "restart");
+    text += &document(
+        "Component",
+        "driver-crd",
+        "class: gpuDriver\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {nvidiaDriver: {name: gpu, image: \"reg/nvidia/driver\"}}",
+    );
+    text += &document(
+        "Component",
+        "driver-policy",
+        "class: gpuDriver\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {clusterPolicy: {name: cluster-policy, image: \"reg/nvidia/driver\"}}",
+    );
+    // The scheduler that runs here is the cluster's own, so this is the name that its probe pod asks for.
+    text += &document(
+        "Component",
+        "scheduler",
+        "class: scheduler\ndeadline: 60s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {deployment: {namespace: gpu, name: default-scheduler, image: \"reg/scheduler\"}}",
+    );
+    text += &document(
+        "Component",
+        "firmware",
+        "class: firmware\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {job: {namespace: gpu, name: firmware, image: \"reg/firmware\", probe: [\"/firmware\", \"--version\"]}}",
+    );
+    text += &document(
+        "Component",
+        "node-agent",
+        "class: agent\ndisruption: none\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {label: {set: example.com/agent, state: example.com/agent.state, states: {success: done, failed: failed, pending: working}}}",
+    );
+    text += &document("Component", "loaded", "class: agent\ndelivery: {observe: {}}");
+    text += &release(
+        "c1",
+        &[("driver", driver), ("plugin", "0.18"), ("scheduler", driver), ("firmware", driver)],
+    );
+    text += &release("c2", &[("driver-crd", driver), ("node-agent", driver)]);
+    text += &release("c3", &[("driver-policy", driver), ("loaded", "any")]);
+    text += &policy(&["c1", "c2", "c3"], "");
+    text
+}
+
+fn site(tools: &Tools, name: &'static str, nodes: usize) -> SiteSpec {
+    let mut spec = SiteSpec::new(tools, name, nodes);
+    spec.hollow.images = BTreeMap::from([(
+        "reg/nvidia/driver".to_owned(),
+        if name == "c2" { "driver-crd" } else { "driver-policy" }.to_owned(),
+    )]);
+    let mut agent = Agent::mig_manager();
+    agent.label = "example.com/agent".to_owned();
+    agent.state_label = "example.com/agent.state".to_owned();
+    agent.component = Some("node-agent".to_owned());
+    spec.hollow.agents = vec![agent];
+    // The probe of a Job's component prints the version that it finds: what the Job was given.
+    spec.hollow.ends = Some(Arc::new(|pod| {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let env = pod.spec.as_ref()?.containers.first()?.env.as_ref()?;
+        let version = env.iter().find(|e| e.name == "DRYDOCK_VERSION")?.value.clone()?;
+        name.starts_with("drydock-probe-").then(|| Ended::with(0, &version))
+    }));
+    spec
+}
+
+/// What others own in a cluster: object, manager, fields. Status is its controllers' own business.
+async fn foreign(ground: &Ground, site: &Site) -> anyhow::Result<BTreeMap<(String, String), Value>> {
+    let mut found = BTreeMap::new();
+    for uri in ["/api/v1/nodes", "/apis/nvidia.com/v1/clusterpolicies", "/api/v1/namespaces"] {
+        for object in ground.list(site, uri).await.unwrap_or_default() {
+            let name = format!("{uri}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+            for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
+                let manager = entry["manager"].as_str().unwrap_or_default();
+                if !manager.starts_with("drydock") && entry["subresource"].is_null() {
+                    found.insert((name.clone(), manager.to_owned()), entry["fieldsV1"].clone());
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
+    let tools = match Tools::find() {
+        Ok(tools) => tools,
+        Err(missing) => return Ok(skip_or_fail(&missing)),
+    };
+    let ground =
+        Ground::start(vec![site(&tools, "c1", 40), site(&tools, "c2", 30), site(&tools, "c3", 30)]).await?;
+    let mut operators = Vec::new();
+    for site in &ground.sites[1..] {
+        operator::install_crds(&site.plane).await?;
+        operators.push(operator::Operator::start(&site.plane).await?);
+    }
+    let c3 = ground.site("c3");
+    let made = json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"},
+        "spec": {"driver": {"repository": "reg/nvidia", "image": "driver", "version": "1.0", "upgradePolicy": {"autoUpgrade": true}}}});
+    ground.create(c3, "/apis/nvidia.com/v1/clusterpolicies?fieldManager=helm", &made).await?;
+    // Somebody's own label, annotation and taint on a node.
+    let admin = ground.admin(ground.site("c1"))?;
+    let own = json!({"metadata": {"labels": {"team": "a"}, "annotations": {"note": "mine"}}});
+    let _: Value = admin
+        .patch("/api/v1/nodes/c1-n-0001", drydock_cluster::client::Patch::Merge, &own)
+        .await
+        .or_else(|_| Ok::<_, anyhow::Error>(Value::Null))?;
+
+    let mut before = BTreeMap::new();
+    for site in &ground.sites {
+        before.insert(site.name.clone(), foreign(&ground, site).await?);
+    }
+    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0"))])?;
+    let drydock = ground.drydock("one")?;
+    let good = ground.ended(&first, LONG).await?;
+    assert_eq!(good.state, RolloutState::Succeeded, "{}", drydock.tail());
+    let second = ground.commit("good", &[("fleet.yaml", fleet("2.0"))])?;
+    let good = ground.ended(&second, LONG).await?;
+    assert_eq!(good.state, RolloutState::Succeeded);
+    assert_eq!(good.waves.len(), 3);
+
+    for site in &ground.sites {
+        site.hollow.inject_yaml(
+            "- badVersion: {component: driver, version: \"3.0\", how: {readyButBroken: {check: training}}}",
+        )?;
+    }
+    let third = ground.commit("broken", &[("fleet.yaml", fleet("3.0"))])?;
+    let broken = ground.ended(&third, LONG).await?;
+    assert_eq!((broken.state.word(), broken.exposed), ("RolledBack", 1));
+    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("2.0".to_owned(), 40)].into());
+
+    let fourth = ground.commit("fixed", &[("fleet.yaml", fleet("3.1"))])?;
+    let fixed = ground.ended(&fourth, LONG).await?;
+    assert_eq!(fixed.state, RolloutState::Succeeded);
+    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("3.1".to_owned(), 40)].into());
+    assert_eq!(ground.leftovers().await?, Vec::<String>::new());
+
+    for site in &ground.sites {
+        let after = foreign(&ground, site).await?;
+        for (object, fields) in &before[&site.name] {
+            // Taking the version of the ClusterPolicy over is what the document asks for.
+            if object.0.contains("clusterpolicies") {
+                continue;
+            }
+            assert_eq!(after.get(object), Some(fields), "{}: {object:?}", site.name);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Fleets as text.
+
+/// A document.
+pub fn document(kind: &str, name: &str, spec: &str) -> String {
+    let indented: String = spec.trim_matches('\n').lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "---\napiVersion: drydock.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec:\n{indented}"
+    )
+}
+
+/// Fleet, clusters, pools of one cluster each, a suite of checks.
+pub fn base(clusters: &[(&str, u32)]) -> String {
+    let mut text =
+        "apiVersion: drydock.dev/v1alpha1\nkind: Fleet\nmetadata: {name: ground}\nspec: {}\n".to_owned();
+    for (name, nodes) in clusters {
+        text += &document("Cluster", name, &format!("access: {{kubeconfigContext: {name}}}"));
+        text += &document(
+            "GpuNodePool",
+            name,
+            &format!(
+                "cluster: {name}\nnodeSelector: {{pool: {name}}}\ngpu: {{model: H100-80GB, count: 8}}\nrelease: {name}\nnodes: {{min: {nodes}}}"
+            ),
+        );
+    }
+    text += &document(
+        "CheckSuite",
+        "smoke",
+        "checks:
+  - {name: driver-smoke, class: driver, timeout: 20s, run: {image: \"check:1\"}}
+  - {name: training-step, class: training, timeout: 20s, regress: \"10%\", run: {image: \"check:1\"}}",
+    );
+    text
+}
+
+/// A policy with one wave for each cluster, in this order; the first batch is one node.
+pub fn policy(waves: &[&str], more: &str) -> String {
+    let waves: String = waves
+        .iter()
+        .map(|name| {
+            format!(
+                "  - name: {name}\n    select: {{clusters: [{name}]}}\n    batch: {{start: 1, grow: 4, max: 16}}\n    soak: {{time: 1s}}\n    failure: {{tolerate: 0}}\n"
+            )
+        })
+        .collect();
+    document(
+        "RolloutPolicy",
+        "drivers",
+        &format!(
+            "select: {{pools: [\"*\"]}}\nchecks: smoke\nwaves:\n{waves}retry: {{applyAttempts: 2, backoff: 1s, backoffMax: 2s}}\nonFailure: {{action: rollback, scope: failedAndSuspect}}\n{more}"
+        ),
+    )
+}
+
+/// A component delivered by DaemonSet.
+pub fn daemon_set(name: &str, class: &str, disruption: &str) -> String {
+    document(
+        "Component",
+        name,
+        &format!(
+            "class: {class}\ndisruption: {disruption}\ndeadline: 30s\nexpect: {{p50: 1s, p90: 5s}}\ndelivery: {{daemonSet: {{namespace: gpu, name: {name}, image: \"reg/{name}\"}}}}"
+        ),
+    )
+}
+
+/// A release: component and version.
+pub fn release(name: &str, components: &[(&str, &str)]) -> String {
+    let list: String = components.iter().map(|(c, v)| format!("  {c}: \"{v}\"\n")).collect();
+    document("Release", name, &format!("components:\n{list}"))
+}
