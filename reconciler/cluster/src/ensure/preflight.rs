@@ -1,0 +1,82 @@
+//! What can go wrong is found before a node is cordoned: images that can't be pulled, software of others that would run
+//! beside the new version, and checks that fail already.
+//!
+//! What would make the drain impossible isn't looked at here: the rules of the drain come with the drain.
+
+mod images;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use drydock_api::names;
+use drydock_plan::{CheckOrder, StepState};
+use drydock_spec::{ComponentName, ComponentVersion, Delivery};
+use serde_json::Value;
+
+use super::{Effort, Outcome, View, check};
+use crate::delivery::label_key;
+use crate::objects::{DaemonSetObject, Key};
+
+/// These artefacts are on the node, nothing of somebody else's stands in their way, and these checks have run.
+///
+/// Images are fetched before the checks run: a download beside a check would slow it down.
+pub fn preflight(
+    view: &View<'_>,
+    effort: &mut Effort,
+    artifacts: &BTreeMap<ComponentName, Vec<ComponentVersion>>,
+    orders: &[CheckOrder],
+) -> Outcome {
+    if let Some(message) = artifacts.keys().find_map(|name| beside(view, name)) {
+        return Outcome::failed(message);
+    }
+    let fetched = images::fetched(view, effort, artifacts);
+    if fetched.state != StepState::Done {
+        return fetched;
+    }
+    let mut outcome = check::checked(view, effort, orders);
+    outcome.calls.splice(0..0, fetched.calls);
+    outcome
+}
+
+/// A DaemonSet that somebody else has made for the component, and that would go on running on this node beside drydock's.
+fn beside(view: &View<'_>, name: &ComponentName) -> Option<String> {
+    let Delivery::DaemonSet(object) = &view.fleet.components.get(name)?.spec.delivery else { return None };
+    let namespace = object.namespace.as_deref().unwrap_or(&view.settings.namespace);
+    let found = view.objects.daemon_sets.get(&Key::new(namespace, &object.name))?;
+    let own = found.meta.label(names::MANAGED_BY) == Some(names::MANAGER);
+    let label = label_key(name);
+    if own || !reaches(found, view) || gives_way(found, &label) {
+        return None;
+    }
+    Some(format!(
+        "the DaemonSet {namespace}/{} isn't drydock's and would run on this node beside the new version of {name}; \
+         add to its pod template, in every term of \
+         affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: \
+         matchExpressions: [{{key: {label}, operator: DoesNotExist}}]",
+        object.name
+    ))
+}
+
+/// Its selector lets its pods onto this node.
+fn reaches(found: &DaemonSetObject, view: &View<'_>) -> bool {
+    let selector = found.template.pointer("/spec/nodeSelector").and_then(Value::as_object);
+    selector.into_iter().flatten().all(|(key, value)| view.node.meta.label(key) == value.as_str())
+}
+
+/// Every alternative of its affinity keeps it off nodes that drydock gives a version: alternatives are ORed, so one that
+/// doesn't is enough for its pod to stay.
+fn gives_way(found: &DaemonSetObject, label: &str) -> bool {
+    let terms = found.template.pointer(
+        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
+    );
+    let Some(terms) = terms.and_then(Value::as_array).filter(|terms| !terms.is_empty()) else { return false };
+    let keeps_off = |term: &Value| {
+        let expressions = term.get("matchExpressions").and_then(Value::as_array);
+        expressions.into_iter().flatten().any(|e| {
+            let text = |field: &str| e.get(field).and_then(Value::as_str);
+            text("key") == Some(label) && text("operator") == Some("DoesNotExist")
+        })
+    };
+    terms.iter().all(keeps_off)
+}
