@@ -75,7 +75,7 @@ pub const GENERATION: &str = "drydock.dev/generation";
 /// Label on user pods: pods with the same value in one namespace run together and are evicted together.
 pub const GANG: &str = "drydock.dev/gang";
 
-/// Annotation on a pod of a gang: how the job wants to be asked for a checkpoint before its nodes are emptied. The
+/// Annotation on a GPU pod of a gang: how the job wants to be asked for a checkpoint before its nodes are emptied. The
 /// only value is [`CHECKPOINT_HOOK_ANNOTATION`]. A job without it takes no part: its `preStop` hook and SIGTERM are its
 /// checkpoint.
 pub const CHECKPOINT_HOOK: &str = "drydock.dev/checkpoint-hook";
