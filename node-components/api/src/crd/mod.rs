@@ -9,7 +9,7 @@ mod node;
 mod rollout;
 
 use jiff::Timestamp;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
 use kube::CustomResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,9 @@ fn opaque(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "description": "drydock's own record, whole; read it with drydock",
-        "x-kubernetes-preserve-unknown-fields": true
+        "x-kubernetes-preserve-unknown-fields": true,
+        // One owner, one value: without this the API server would note an owner for every field below.
+        "x-kubernetes-map-type": "atomic"
     })
 }
 
@@ -104,7 +106,20 @@ fn conditions(generator: &mut SchemaGenerator) -> Schema {
 /// The definitions of all custom resources, in the order in which they are written.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![GpuNode::crd(), Rollout::crd()]
+    [GpuNode::crd(), Rollout::crd()].into_iter().map(unobserved).collect()
+}
+
+/// An object without a status yet says that it hasn't been looked at: `observedGeneration: -1` is never the generation,
+/// so that nobody who waits for it takes it for ready.
+fn unobserved(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut definition.spec.versions {
+        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let status = schema.and_then(|schema| schema.properties.as_mut()?.get_mut("status"));
+        if let Some(status) = status {
+            status.default = Some(JSON(serde_json::json!({ "observedGeneration": -1 })));
+        }
+    }
+    definition
 }
 
 /// Cuts a text at a character boundary.
