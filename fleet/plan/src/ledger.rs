@@ -15,7 +15,7 @@ pub struct Ledger {
     pub revision: u64,
     /// Nodes that were ever touched.
     pub nodes: BTreeMap<NodeId, NodeRecord>,
-    /// Rollouts, also ended ones until they are forgotten.
+    /// Rollouts, also ended ones until they are forgotten: the newest of each policy stay, and what something refers to.
     /// A record is shared, not copied: a pass looks at it often and changes it rarely.
     pub rollouts: BTreeMap<RolloutId, Arc<RolloutRecord>>,
     /// Releases that aren't tried again on a pool.
@@ -23,7 +23,7 @@ pub struct Ledger {
     pub quarantines: BTreeMap<(PoolName, ReleaseId), ReleaseQuarantine>,
     /// Contents of every release that some record names, so that the way back never depends on Git.
     pub releases: BTreeMap<ReleaseId, ReleaseVector>,
-    /// What people said through the command.
+    /// What people said through the command; what has been taken into account is forgotten in time.
     pub commands: BTreeMap<u64, Command>,
 }
 
@@ -92,6 +92,8 @@ pub enum LedgerChange {
     ForgetNode(NodeId),
     /// A rollout's record is now this.
     Rollout(Box<RolloutRecord>),
+    /// An ended rollout is forgotten: nothing refers to it any more.
+    ForgetRollout(RolloutId),
     /// A release isn't tried again on a pool.
     Quarantine(PoolName, ReleaseId, ReleaseQuarantine),
     /// It may be tried again.
@@ -100,6 +102,8 @@ pub enum LedgerChange {
     Remember(ReleaseId, ReleaseVector),
     /// A command was given, or taken into account.
     Command(u64, Command),
+    /// A command is forgotten: it has been taken into account and is of no more use.
+    ForgetCommand(u64),
 }
 
 impl Ledger {
@@ -116,6 +120,9 @@ impl Ledger {
             LedgerChange::Rollout(record) => {
                 self.rollouts.insert(record.id.clone(), Arc::from(record));
             }
+            LedgerChange::ForgetRollout(id) => {
+                self.rollouts.remove(&id);
+            }
             LedgerChange::Quarantine(pool, release, why) => {
                 self.quarantines.insert((pool, release), why);
             }
@@ -127,6 +134,9 @@ impl Ledger {
             }
             LedgerChange::Command(number, command) => {
                 self.commands.insert(number, command);
+            }
+            LedgerChange::ForgetCommand(number) => {
+                self.commands.remove(&number);
             }
         }
     }

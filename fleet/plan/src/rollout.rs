@@ -80,6 +80,61 @@ pub struct RolloutRecord {
     pub summary: Option<RolloutSummary>,
 }
 
+/// What a new rollout is about.
+#[derive(Debug, Clone)]
+pub struct NewRollout {
+    /// Its name.
+    pub id: RolloutId,
+    /// The policy it runs.
+    pub policy: PolicyName,
+    /// The policy as it is now; it has one wave for each of the rollout.
+    pub strategy: PolicySpec,
+    /// The checks as they are now.
+    pub suite: Arc<SuiteSpec>,
+    /// The commit that asks for it.
+    pub commit: CommitRef,
+    /// Forward, or back.
+    pub kind: RolloutKind,
+    /// What each pool should run.
+    pub targets: BTreeMap<PoolName, Target>,
+    /// One of its releases is marked as security.
+    pub security: bool,
+    /// Now.
+    pub created: Timestamp,
+}
+
+impl RolloutRecord {
+    /// A rollout that runs and of which nothing is done yet.
+    #[must_use]
+    pub fn new(new: NewRollout) -> Self {
+        let NewRollout { id, policy, strategy, suite, commit, kind, targets, security, created } = new;
+        Self {
+            id,
+            policy,
+            waves: strategy.waves.iter().map(|wave| WaveRecord::new(wave.name.clone())).collect(),
+            strategy: Arc::new(strategy),
+            suite,
+            commit,
+            kind,
+            targets,
+            security,
+            state: RolloutState::Running,
+            created,
+            ended: None,
+            failures: Vec::new(),
+            consecutive: 0,
+            exposed: 0,
+            exposed_nodes: Vec::new(),
+            halt: None,
+            child: None,
+            superseded_by: None,
+            head_of_line: None,
+            history: Vec::new(),
+            summary: None,
+        }
+    }
+}
+
 /// Entries of history kept per rollout. A rollout of 3,000 nodes has some tens of wave and batch events; node
 /// events are counted, not listed.
 pub const HISTORY_MAX: usize = 500;
@@ -205,6 +260,25 @@ pub struct WaveRecord {
     pub attempted: u32,
     /// Nodes that were lost.
     pub lost: u32,
+}
+
+impl WaveRecord {
+    /// A wave that hasn't begun.
+    #[must_use]
+    pub const fn new(name: WaveName) -> Self {
+        Self {
+            name,
+            state: WaveState::Pending,
+            batch: 0,
+            batch_size: 0,
+            in_batch: 0,
+            started: None,
+            ended: None,
+            last_return: None,
+            attempted: 0,
+            lost: 0,
+        }
+    }
 }
 
 /// State of a wave.

@@ -6,16 +6,12 @@ use std::{
 };
 
 use drydock_plan::{
-    Assignment, Blame, CommandKind, LedgerChange, PauseReason, Reason, RolloutEvent, RolloutId, RolloutKind,
-    RolloutRecord, RolloutState, SkipReason, Target,
+    Assignment, Blame, CommandKind, LedgerChange, NewRollout, PauseReason, Reason, RolloutEvent, RolloutId,
+    RolloutKind, RolloutRecord, RolloutState, SkipReason, Target,
 };
 use drydock_spec::{ComponentClass, DriftPolicy, FailureAction, PolicyName, PolicySpec, PoolName};
 
-use crate::{
-    order::hash,
-    pass::Pass,
-    rollback::{collapsed, new_wave},
-};
+use crate::{order::hash, pass::Pass, rollback::collapsed};
 
 /// A node that was left out because it failed its checks is tried again after this: as long as a check's result
 /// counts as fresh. It doubles every time, since each try is a rollout of its own for people to read.
@@ -112,6 +108,8 @@ impl Pass<'_> {
             LedgerChange::Node(..)
             | LedgerChange::ForgetNode(_)
             | LedgerChange::Rollout(_)
+            | LedgerChange::ForgetRollout(_)
+            | LedgerChange::ForgetCommand(_)
             | LedgerChange::Quarantine(..)
             | LedgerChange::Release(..)
             | LedgerChange::Remember(..) => None,
@@ -161,30 +159,21 @@ impl Pass<'_> {
             drydock_spec::SuiteSpec { preflight: Default::default(), checks: Vec::new() }
         });
         let rejected = !why.is_empty();
-        let record = RolloutRecord {
+        let mut record = RolloutRecord::new(NewRollout {
             id: id.clone(),
             policy: policy.clone(),
             suite: Arc::new(suite),
             commit: self.input.commit.clone(),
             kind: if revert { RolloutKind::Revert } else { RolloutKind::Forward },
             security: self.frame.pools.iter().any(|p| targets.contains_key(p.name) && p.security),
-            state: if rejected { RolloutState::Rejected { why: why.clone() } } else { RolloutState::Running },
             created: self.now(),
-            ended: rejected.then(|| self.now()),
-            waves: strategy.waves.iter().map(|w| new_wave(&w.name)).collect(),
-            strategy: Arc::new(strategy),
+            strategy,
             targets,
-            failures: Vec::new(),
-            consecutive: 0,
-            exposed: 0,
-            exposed_nodes: Vec::new(),
-            halt: None,
-            child: None,
-            superseded_by: None,
-            head_of_line: None,
-            history: Vec::new(),
-            summary: None,
-        };
+        });
+        if rejected {
+            record.state = RolloutState::Rejected { why: why.clone() };
+            record.ended = Some(self.now());
+        }
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         let wave_count = u32::try_from(record.waves.len()).unwrap_or(u32::MAX);
         self.rollouts.insert(id.clone(), Arc::new(record));

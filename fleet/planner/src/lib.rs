@@ -13,6 +13,7 @@ mod create;
 mod desired;
 mod explain;
 mod finish;
+mod forget;
 mod frame;
 mod gone;
 mod intents;
@@ -70,5 +71,6 @@ pub fn plan(input: &Input<'_>) -> Planned {
     pass.step_waves();
     pass.finish_rollouts();
     pass.admit();
+    pass.forget();
     pass.finish()
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::{
-    Assignment, NodeOutcome, RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState,
-    RolloutSummary, Target, WaveRecord, WaveState,
+    Assignment, NewRollout, NodeOutcome, RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState,
+    RolloutSummary, Target, WaveState,
 };
 use drydock_spec::{Amount, Batch, OrderKey, Period, RollbackScope, Soak, Wave};
 
@@ -120,31 +120,17 @@ impl Pass<'_> {
                 targets.entry(a.pool.clone()).or_insert_with(|| target.clone());
             }
         }
-        let waves = strategy.waves.iter().map(|w| new_wave(&w.name)).collect();
-        RolloutRecord {
+        RolloutRecord::new(NewRollout {
             id: id.clone(),
             policy: parent.policy.clone(),
-            strategy: Arc::new(strategy),
+            strategy,
             suite: parent.suite.clone(),
             commit: parent.commit.clone(),
             kind: RolloutKind::Rollback { of: parent.id.clone() },
             targets,
             security: parent.security,
-            state: RolloutState::Running,
             created: self.now(),
-            ended: None,
-            waves,
-            failures: Vec::new(),
-            consecutive: 0,
-            exposed: 0,
-            exposed_nodes: Vec::new(),
-            halt: None,
-            child: None,
-            superseded_by: None,
-            head_of_line: None,
-            history: Vec::new(),
-            summary: None,
-        }
+        })
     }
 }
 
@@ -168,19 +154,4 @@ pub(crate) fn collapsed(waves: &[Wave]) -> Vec<Wave> {
         })
         .into_iter()
         .collect()
-}
-
-pub(crate) fn new_wave(name: &drydock_spec::WaveName) -> WaveRecord {
-    WaveRecord {
-        name: name.clone(),
-        state: WaveState::Pending,
-        batch: 0,
-        batch_size: 0,
-        in_batch: 0,
-        started: None,
-        ended: None,
-        last_return: None,
-        attempted: 0,
-        lost: 0,
-    }
 }

@@ -339,14 +339,16 @@ impl Pass<'_> {
 
     fn holds_unit(&self, j: usize, mine: &Visit) -> bool {
         let Some(other) = &self.rec(j).visit else { return false };
+        let (theirs, ours) = (other.step.stage(), mine.step.stage());
+        if mine.step == Step::Verify {
+            // A check of the whole unit is about nodes that run the same. Who is at it already doesn't hold the rest.
+            return other.course == mine.course && theirs < ours;
+        }
         match other.course {
             Course::Out(_) => false,
             // Whether it goes back alone or takes the unit with it isn't known yet.
             Course::Back => mine.atomic && mine.step == Step::Fence && mine.course == Course::Forward,
-            Course::Forward => {
-                let (theirs, ours) = (other.step.stage(), mine.step.stage());
-                theirs < ours || (theirs == ours && !other.arrived)
-            }
+            Course::Forward => theirs < ours || (theirs == ours && !other.arrived),
         }
     }
 
@@ -361,9 +363,10 @@ impl Pass<'_> {
                 }
                 self.go_apply_or_verify(i);
             }
+            Step::Verify => self.go(i, Step::Verify),
             Step::Fence => self.leave(i, VisitEnd::Upgraded),
             // These steps never wait for a unit.
-            Step::Apply(_) | Step::Verify | Step::Return => {}
+            Step::Apply(_) | Step::Return => {}
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use drydock_plan::{ApplyItem, Course, NodeId, Step, Visit, VisitEnd};
-use drydock_spec::{Disruption, Period, PolicySpec, SuiteSpec};
+use drydock_spec::{Check, CheckOn, Disruption, Period, PolicySpec, SuiteSpec};
 
-use crate::{desired, order::hash, pass::Pass};
+use crate::{desired, judge, order::hash, pass::Pass};
 
 /// Until a cordon is seen. It is one write; five minutes outlast an API server's restart.
 const CORDON_PATIENCE: Period = Period::from_mins(5);
@@ -76,6 +76,10 @@ impl Pass<'_> {
             None => {
                 self.choose_partner(i);
                 self.go(i, Step::Verify);
+                if self.checks_together(i) {
+                    // At the door of its checks it waits for the others of its unit.
+                    self.arrive(i);
+                }
             }
             Some(item) if self.needs_cordon(i, item) => self.cordon_again(i),
             Some(item) if !drained && desired::disruption(self.input.fleet, item) >= Disruption::Drain => {
@@ -83,6 +87,13 @@ impl Pass<'_> {
             }
             Some(item) => self.go(i, Step::Apply(item.clone())),
         }
+    }
+
+    /// Some check of it runs on all nodes of its unit at once.
+    fn checks_together(&self, i: usize) -> bool {
+        let pool = self.pool_of(i);
+        let of_group = |check: &Check| check.on == CheckOn::Group && judge::applies(check, pool);
+        self.suite(i).is_some_and(|suite| suite.checks.iter().any(of_group))
     }
 
     /// Its own cordon is gone, though the visit is past that step: somebody uncordoned it, or it is a new machine under

@@ -52,6 +52,8 @@ fn change() -> impl Strategy<Value = LedgerChange> {
     prop_oneof![
         3 => (node(), record()).prop_map(|(id, record)| LedgerChange::Node(id, Box::new(record))),
         1 => node().prop_map(LedgerChange::ForgetNode),
+        1 => Just(LedgerChange::ForgetRollout(RolloutId::new("r"))),
+        1 => (0..4_u64).prop_map(LedgerChange::ForgetCommand),
         2 => (pool(), release(), "[ -~äß\n]{0,12}").prop_map(|(pool, release, why)| LedgerChange::Quarantine(
             pool,
             release,

@@ -1,8 +1,8 @@
 //! Sanity of the ledger: what the plan is based on, and references between records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use drydock_plan::{LedgerChange, NodeId, NodeRecord, RolloutId, Target};
+use drydock_plan::{LedgerChange, NodeId, NodeRecord, RolloutId, RolloutKind, Target};
 
 use super::{findings::Findings, view::View};
 
@@ -14,6 +14,7 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     references(view, found);
     visits(view, found);
     assignments(view, found);
+    forgotten(view, found);
 }
 
 /// A plan may be committed only on the ledger it was made from, and `after` is that ledger with the changes applied.
@@ -39,6 +40,8 @@ fn changes_are_in_place(view: &View<'_>, found: &mut Findings) {
                 last.insert(id, None);
             }
             LedgerChange::Rollout(_)
+            | LedgerChange::ForgetRollout(_)
+            | LedgerChange::ForgetCommand(_)
             | LedgerChange::Quarantine(..)
             | LedgerChange::Release(..)
             | LedgerChange::Remember(..)
@@ -109,5 +112,61 @@ fn assignments(view: &View<'_>, found: &mut Findings) {
         found.when(!open, LEDGER, || {
             format!("{id} is assigned to {}, which isn't an open rollout", assignment.rollout)
         });
+    }
+}
+
+/// What is forgotten has ended, nothing names it, and nobody will hear what was said about it.
+fn forgotten(view: &View<'_>, found: &mut Findings) {
+    let gone: BTreeSet<&RolloutId> = view.plan.changes.iter().filter_map(forgets).collect();
+    for id in &gone {
+        let ended = view.input.ledger.rollouts.get(*id).is_some_and(|r| r.state.is_final());
+        found.when(!ended, LEDGER, || format!("{id} is forgotten and hasn't ended"));
+    }
+    for change in &view.plan.changes {
+        let LedgerChange::ForgetCommand(number) = change else { continue };
+        let done = view.input.ledger.commands.get(number).is_some_and(|c| c.done);
+        found.when(!done, LEDGER, || format!("command {number} is forgotten and wasn't obeyed"));
+    }
+    if gone.is_empty() {
+        return;
+    }
+    let mut named: Vec<(String, &RolloutId)> = Vec::new();
+    for (id, record) in &view.after.nodes {
+        let of = [
+            record.assignment.as_ref().map(|a| &a.rollout),
+            record.visit.as_ref().map(|v| &v.rollout),
+            record.soak.as_ref().map(|s| &s.rollout),
+            record.quarantine.as_ref().map(|q| &q.rollout),
+        ];
+        let named_gone = of.into_iter().flatten().filter(|rollout| gone.contains(*rollout));
+        named.extend(named_gone.map(|rollout| (id.to_string(), rollout)));
+    }
+    for ((pool, release), why) in &view.after.quarantines {
+        named.push((format!("the quarantine of {release} on {pool}"), &why.rollout));
+    }
+    for open in view.after.open_rollouts() {
+        let of = match &open.kind {
+            RolloutKind::Rollback { of } => Some(of),
+            RolloutKind::Forward | RolloutKind::Revert => None,
+        };
+        let all = open.child.iter().chain(&open.superseded_by).chain(of);
+        named.extend(all.map(|other| (open.id.to_string(), other)));
+    }
+    for (who, rollout) in named {
+        found.when(gone.contains(rollout), LEDGER, || format!("{rollout} is forgotten, and {who} names it"));
+    }
+}
+
+fn forgets(change: &LedgerChange) -> Option<&RolloutId> {
+    match change {
+        LedgerChange::ForgetRollout(id) => Some(id),
+        LedgerChange::Node(..)
+        | LedgerChange::ForgetNode(_)
+        | LedgerChange::Rollout(_)
+        | LedgerChange::Quarantine(..)
+        | LedgerChange::Release(..)
+        | LedgerChange::Remember(..)
+        | LedgerChange::Command(..)
+        | LedgerChange::ForgetCommand(_) => None,
     }
 }

@@ -177,6 +177,8 @@ fn node_of(change: &LedgerChange) -> Option<&NodeId> {
     match change {
         LedgerChange::Node(id, _) | LedgerChange::ForgetNode(id) => Some(id),
         LedgerChange::Rollout(_)
+        | LedgerChange::ForgetRollout(_)
+        | LedgerChange::ForgetCommand(_)
         | LedgerChange::Quarantine(..)
         | LedgerChange::Release(..)
         | LedgerChange::Remember(..)

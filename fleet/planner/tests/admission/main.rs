@@ -5,5 +5,6 @@
 mod budgets;
 mod calendar;
 mod examples;
+mod forget;
 mod scene;
 mod shared;

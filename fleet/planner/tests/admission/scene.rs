@@ -76,7 +76,7 @@ fn named(spec: Value) -> Value {
 }
 
 impl Scene {
-    fn fleet(&self) -> Fleet {
+    pub fn fleet(&self) -> Fleet {
         let mut policy = json!({
             "select": {}, "checks": "suite", "maxClusters": 9, "order": ["name"],
             "waves": [{"name": "all", "batch": {"start": 10_000}}]});
@@ -161,15 +161,17 @@ impl Scene {
     }
     /// One pass, which must break no invariant.
     pub fn pass(&self) -> Outcome {
+        self.pass_on(&Ledger::default())
+    }
+    /// The same on a ledger that knows something.
+    pub fn pass_on(&self, ledger: &Ledger) -> Outcome {
         let fleet = self.fleet();
         let inventory = self.inventory(&fleet);
         let commit =
             CommitRef { id: "1".repeat(40), summary: "new".into(), author: "op".into(), time: self.now };
-        let ledger = Ledger::default();
-        let input =
-            Input { fleet: &fleet, commit: &commit, inventory: &inventory, ledger: &ledger, now: self.now };
+        let input = Input { fleet: &fleet, commit: &commit, inventory: &inventory, ledger, now: self.now };
         let planned = plan(&input);
-        let mut after = Ledger::default();
+        let mut after = ledger.clone();
         planned.plan.changes.iter().for_each(|change: &LedgerChange| after.apply(change.clone()));
         assert_eq!(check::check(&input, &planned.plan, &after), []);
         Outcome { planned, after, fleet, inventory }

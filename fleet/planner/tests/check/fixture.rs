@@ -53,30 +53,19 @@ fn commit() -> CommitRef {
 }
 
 pub(crate) fn rollout(id: &str, kind: RolloutKind) -> RolloutRecord {
-    RolloutRecord {
+    let mut record = RolloutRecord::new(NewRollout {
         id: RolloutId::new(id),
         policy: "policy".parse().unwrap(),
-        strategy: Arc::new(policy()),
+        strategy: policy(),
         suite: Arc::new(suite()),
         commit: commit(),
         kind,
         targets: BTreeMap::from([("p".parse().unwrap(), target(&new_vector()))]),
         security: false,
-        state: RolloutState::Running,
         created: ago(600),
-        ended: None,
-        waves: vec![wave_record("main", WaveState::Running)],
-        failures: Vec::new(),
-        consecutive: 0,
-        exposed: 0,
-        exposed_nodes: Vec::new(),
-        halt: None,
-        child: None,
-        superseded_by: None,
-        head_of_line: None,
-        history: Vec::new(),
-        summary: None,
-    }
+    });
+    record.waves = vec![wave_record("main", WaveState::Running)];
+    record
 }
 
 /// The world before a plan, and the plan.

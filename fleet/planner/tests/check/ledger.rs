@@ -82,3 +82,43 @@ fn two_visits_in_one_plan_are_two_reservations() {
     world.budget(|b| b.max_in_flight = Some(drydock_spec::Amount::Count(0)));
     world.breaks("I1 in flight");
 }
+
+#[test]
+fn only_what_has_ended_and_nobody_names_is_forgotten() {
+    let mut world = World::new();
+    let ended = |record: &mut RolloutRecord| record.state = RolloutState::Succeeded;
+    let mut old = rollout("old", RolloutKind::Forward);
+    ended(&mut old);
+    world.before.rollouts.insert(old.id.clone(), std::sync::Arc::new(old.clone()));
+    world.changes.push(LedgerChange::ForgetRollout(old.id.clone()));
+    world.is_fine();
+    // Somebody still names it.
+    let name_it: [fn(&mut World); 3] = [
+        |w| {
+            let why = ReleaseQuarantine { rollout: RolloutId::new("old"), since: ago(9), why: String::new() };
+            w.before.apply(LedgerChange::Quarantine("p".parse().unwrap(), old_vector().id(), why));
+        },
+        |w| {
+            w.was(3, |r| {
+                let rollout = RolloutId::new("old");
+                let (blame, evidence) = (Blame::Node, Vec::new());
+                r.quarantine = Some(NodeQuarantine { rollout, since: ago(9), blame, evidence });
+            });
+            w.seen(3, |s| s.cordon.own = Some(Epoch(0)));
+        },
+        |w| w.rollout(|r| r.superseded_by = Some(RolloutId::new("old"))),
+    ];
+    for edit in name_it {
+        let mut world = World::new();
+        world.before.rollouts.insert(old.id.clone(), std::sync::Arc::new(old.clone()));
+        world.changes.push(LedgerChange::ForgetRollout(old.id.clone()));
+        edit(&mut world);
+        world.breaks("I18 ledger");
+    }
+    // It hasn't ended.
+    let mut world = World::new();
+    let open = rollout("other", RolloutKind::Forward);
+    world.before.rollouts.insert(open.id.clone(), std::sync::Arc::new(open.clone()));
+    world.changes.push(LedgerChange::ForgetRollout(open.id));
+    world.breaks("I18 ledger");
+}

@@ -20,11 +20,14 @@ pub(super) fn undo(ahead: &mut Ledger, ledger: &Ledger, changes: &[LedgerChange]
                 put(&mut ahead.nodes, &ledger.nodes, id)
             }
             LedgerChange::Rollout(record) => put(&mut ahead.rollouts, &ledger.rollouts, &record.id),
+            LedgerChange::ForgetRollout(id) => put(&mut ahead.rollouts, &ledger.rollouts, id),
             LedgerChange::Quarantine(pool, release, _) | LedgerChange::Release(pool, release) => {
                 put(&mut ahead.quarantines, &ledger.quarantines, &(pool.clone(), release.clone()));
             }
             LedgerChange::Remember(id, _) => put(&mut ahead.releases, &ledger.releases, id),
-            LedgerChange::Command(number, _) => put(&mut ahead.commands, &ledger.commands, number),
+            LedgerChange::Command(number, _) | LedgerChange::ForgetCommand(number) => {
+                put(&mut ahead.commands, &ledger.commands, number);
+            }
         }
     }
     ahead.revision = ledger.revision;

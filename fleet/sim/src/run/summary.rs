@@ -156,6 +156,8 @@ impl Recorder {
                 }
                 LedgerChange::Node(..)
                 | LedgerChange::ForgetNode(_)
+                | LedgerChange::ForgetRollout(_)
+                | LedgerChange::ForgetCommand(_)
                 | LedgerChange::Quarantine(..)
                 | LedgerChange::Release(..)
                 | LedgerChange::Remember(..)

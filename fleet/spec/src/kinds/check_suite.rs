@@ -83,7 +83,8 @@ pub struct Check {
     #[serde(default)]
     pub template: Option<Template>,
     /// GPUs that its pod asks for on each node, as `nvidia.com/gpu`; 0 means none. Default: all of the node, and none
-    /// for class `custom`.
+    /// for class `custom`. Under a layout whose strategy is `mixed` there is no such resource: a check of slices is a
+    /// `template` that asks for them, with `gpus: 0`.
     #[serde(default)]
     pub gpus: Option<u32>,
 }

@@ -92,8 +92,8 @@ pub enum Delivery {
     NvidiaDriver(ObjectRef),
     /// One ClusterPolicy with automatic upgrade off; OnDelete pods are deleted node by node.
     ClusterPolicy(ObjectRef),
-    /// A Deployment; the cluster is the unit. It travels with the first node of its cluster and never makes a node
-    /// drain.
+    /// A Deployment, which the cluster has once. It travels with the first node of its cluster that needs it, which is
+    /// checked with it before others begin, and it never makes a node drain.
     Deployment(ObjectRef),
     /// A Job on the node with the version as input.
     Job(ObjectRef),

@@ -31,6 +31,8 @@ pub(crate) fn events(before: &Ledger, changes: &[LedgerChange], at: Timestamp) -
             }
             // A rollout's history tells of quarantines; contents of releases are no news.
             LedgerChange::Command(..)
+            | LedgerChange::ForgetCommand(_)
+            | LedgerChange::ForgetRollout(_)
             | LedgerChange::Quarantine(..)
             | LedgerChange::Release(..)
             | LedgerChange::Remember(..) => {}

@@ -83,6 +83,7 @@ pub(super) fn write_change(txn: &WriteTransaction, change: &LedgerChange) -> Res
             let id = record.id.as_str();
             put(txn, ROLLOUTS, id, &codec::encode("rollouts", id, record)?)
         }
+        LedgerChange::ForgetRollout(id) => remove(txn, ROLLOUTS, id.as_str()),
         LedgerChange::Quarantine(pool, release, why) => {
             let key = quarantine_key(pool, release);
             put(txn, QUARANTINES, &key, &codec::encode("quarantines", &key, why)?)
@@ -95,6 +96,11 @@ pub(super) fn write_change(txn: &WriteTransaction, change: &LedgerChange) -> Res
             let bytes = codec::encode("commands", &number.to_string(), command)?;
             let mut table = txn.open_table(COMMANDS).map_err(while_("writing a command"))?;
             table.insert(number, bytes.as_slice()).map_err(while_("writing a command"))?;
+            Ok(())
+        }
+        LedgerChange::ForgetCommand(number) => {
+            let mut table = txn.open_table(COMMANDS).map_err(while_("removing a command"))?;
+            table.remove(number).map_err(while_("removing a command"))?;
             Ok(())
         }
     }
