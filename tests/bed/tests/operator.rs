@@ -1,4 +1,5 @@
 //! The stand-in for the GPU Operator: DaemonSets that change nothing until a pod is deleted.
+#![allow(clippy::unwrap_used, reason = "all of it is test code")]
 
 mod common;
 

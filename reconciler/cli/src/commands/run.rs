@@ -85,6 +85,9 @@ pub(crate) struct Args {
     /// Whether nodes pull images of checks and of components without a template of their own.
     #[arg(long, value_enum, default_value = "if-not-present")]
     pull: Pull,
+    /// Seconds after which another process takes over from one that doesn't answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=300))]
+    lease: u64,
     /// Go on from a ledger that is older than one seen before: somebody has restored the home cluster from a backup,
     /// and has made sure that no node is away.
     #[arg(long)]
@@ -103,6 +106,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     options.identity = args.identity;
     options.listen = Some(args.listen);
     options.hosts = args.hosts;
+    options.lease = Duration::from_secs(args.lease);
     options.accept_restored_ledger = args.accept_restored_ledger;
     options.settings.namespace = args.namespace;
     options.settings.pull = args.pull.as_str().to_owned();

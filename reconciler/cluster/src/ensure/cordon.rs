@@ -22,7 +22,8 @@ pub fn cordoned(view: &View<'_>, effort: &mut Effort) -> Outcome {
     let node = view.node;
     let epoch = view.action.epoch.0;
     let tainted = node.taints.iter().any(|t| t.key == names::TAINT && t.effect == "NoSchedule");
-    if node.own_cordon() == Some(epoch) && tainted {
+    let wants_taint = operands_come_back(view);
+    if node.own_cordon() == Some(epoch) && tainted == wants_taint {
         return Outcome::done();
     }
     let before = match node.own_cordon() {
@@ -31,12 +32,14 @@ pub fn cordoned(view: &View<'_>, effort: &mut Effort) -> Outcome {
         None => node.foreign_cordon(),
     };
     let mut taints: Vec<Taint> = node.taints.iter().filter(|t| t.key != names::TAINT).cloned().collect();
-    taints.push(Taint {
-        key: names::TAINT.to_owned(),
-        value: "away".to_owned(),
-        effect: "NoSchedule".to_owned(),
-        time_added: None,
-    });
+    if wants_taint {
+        taints.push(Taint {
+            key: names::TAINT.to_owned(),
+            value: "away".to_owned(),
+            effect: "NoSchedule".to_owned(),
+            time_added: None,
+        });
+    }
     let body = json!({
         "metadata": {
             "resourceVersion": node.meta.resource_version,
@@ -45,6 +48,20 @@ pub fn cordoned(view: &View<'_>, effort: &mut Effort) -> Outcome {
         "spec": { "unschedulable": true, "taints": taints },
     });
     write(view, effort, CORDON, body)
+}
+
+/// Whether everything that has to come back on a node in its visit bears drydock's taint. Every DaemonSet bears a cordon;
+/// those of the GPU Operator bear a taint only where the ClusterPolicy says so, and a driver whose device plugin can't
+/// come back is never verified. There the cordon has to do alone.
+fn operands_come_back(view: &View<'_>) -> bool {
+    view.objects.policies.values().all(|policy| {
+        let tolerations = policy.spec.pointer("/daemonsets/tolerations").and_then(Value::as_array);
+        tolerations.into_iter().flatten().any(|t| {
+            let text = |field: &str| t.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+            text("operator") == Some("Exists") && text("key").is_none_or(|key| key == names::TAINT)
+                || text("key") == Some(names::TAINT)
+        })
+    })
 }
 
 /// drydock's own cordon and taint are gone, and nothing else was changed.
@@ -139,6 +156,19 @@ mod tests {
         assert_eq!(cordoned(&ours("2", None, true).view(&Ensure::Cordoned), &mut effort()).calls.len(), 1);
         // Somebody has uncordoned it.
         assert_eq!(cordoned(&ours("3", None, false).view(&Ensure::Cordoned), &mut effort()).calls.len(), 1);
+    }
+
+    #[test]
+    fn where_operands_dont_bear_the_taint_the_cordon_does_alone() {
+        let policy = |spec: Value| json!({"metadata": {"name": "cluster-policy"}, "spec": spec});
+        let bare = || Scene::node(json!({"metadata": {"name": "n1"}}));
+        let operator = bare().with::<crate::objects::OperatorObject<true>>([policy(json!({}))]);
+        let body_ = body(&cordoned(&operator.view(&Ensure::Cordoned), &mut effort()));
+        assert_eq!(body_["spec"]["taints"], json!([]));
+        let bears = json!({"daemonsets": {"tolerations": [{"key": names::TAINT, "operator": "Exists"}]}});
+        let operator = bare().with::<crate::objects::OperatorObject<true>>([policy(bears)]);
+        let body_ = body(&cordoned(&operator.view(&Ensure::Cordoned), &mut effort()));
+        assert_eq!(body_["spec"]["taints"].as_array().unwrap().len(), 1);
     }
 
     #[test]

@@ -5,7 +5,17 @@
 //! and asks again when something has changed. Asking twice is asking once: every function first looks whether what
 //! it wants is so already.
 
+pub mod apply;
+mod check;
+mod cordon;
+mod drain;
 mod effort;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod fixture;
+pub mod keep;
+pub mod partition;
+mod preflight;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +26,11 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+pub use self::check::{checked, leftovers, scheduled_probe};
+pub use self::cordon::{cordoned, returned};
+pub use self::drain::{checkpointed, drained};
 pub use self::effort::{Asked, Effort, Ended};
+pub use self::preflight::preflight;
 use crate::client::Patch;
 use crate::objects::{
     DaemonSetObject, DeploymentObject, JobObject, Key, NodeObject, OperatorObject, PodObject,
@@ -31,6 +45,8 @@ pub struct Objects {
     pub pods: BTreeMap<Key, Arc<PodObject>>,
     /// Keys of the pods that are bound to a node.
     pub on_node: BTreeMap<Arc<str>, std::collections::BTreeSet<Key>>,
+    /// Keys of the GPU pods of each job whose pods run together, while they run.
+    pub gangs: BTreeMap<String, std::collections::BTreeSet<Key>>,
     /// DaemonSets.
     pub daemon_sets: BTreeMap<Key, Arc<DaemonSetObject>>,
     /// Deployments.
@@ -149,6 +165,9 @@ impl Outcome {
         self
     }
 }
+
+/// Calls whose key begins so are the same for every node of a cluster, and are made once for all of them.
+pub const SHARED: &str = "shared ";
 
 /// One call to the API server.
 #[derive(Debug, Clone, PartialEq)]

@@ -49,14 +49,20 @@ impl LeaseOptions {
     /// 15 seconds, renewed every 5, stopping by itself after 10.
     #[must_use]
     pub fn new(namespace: impl Into<String>, holder: impl Into<String>) -> Self {
+        Self::lasting(namespace, holder, Duration::from_secs(15))
+    }
+
+    /// With another duration, and everything else in the same proportion.
+    #[must_use]
+    pub fn lasting(namespace: impl Into<String>, holder: impl Into<String>, duration: Duration) -> Self {
         Self {
             name: names::LEASE.to_owned(),
             namespace: namespace.into(),
             holder: holder.into(),
-            duration: Duration::from_secs(15),
-            renew: Duration::from_secs(5),
-            deadline: Duration::from_secs(10),
-            look: Duration::from_secs(2),
+            duration,
+            renew: duration / 3,
+            deadline: duration * 2 / 3,
+            look: (duration / 6).clamp(Duration::from_millis(200), Duration::from_secs(2)),
         }
     }
 }

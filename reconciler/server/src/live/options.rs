@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use drydock_cluster::ensure::Settings;
 use jiff::SignedDuration;
@@ -34,6 +35,8 @@ pub struct LiveOptions {
     pub rhythm: Rhythm,
     /// Names and images in clusters.
     pub settings: Settings,
+    /// After this time without a renewal another process takes over.
+    pub lease: Duration,
     /// Go on from a ledger that is older than one seen before.
     pub accept_restored_ledger: bool,
 }
@@ -54,6 +57,7 @@ impl LiveOptions {
             // A step takes a pass; with a second between two of them a node would lose ten on its way.
             rhythm: Rhythm { coalesce: SignedDuration::from_millis(200), ..Rhythm::default() },
             settings: Settings::default(),
+            lease: Duration::from_secs(15),
             accept_restored_ledger: false,
         }
     }

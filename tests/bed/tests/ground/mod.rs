@@ -162,7 +162,7 @@ impl Ground {
             .stderr(Stdio::from(file))
             .spawn()
             .context("starting drydock")?;
-        Ok(Drydock { child, log })
+        Ok(Drydock { child, log, address: folder.join("data").join("address") })
     }
 
     /// The ledger as it lies in the home cluster.
@@ -243,6 +243,19 @@ impl Ground {
         Ok(found)
     }
 
+    /// Waits until nothing is left behind: finished checks are deleted half a minute after their round.
+    pub async fn tidy(&self, within: Duration) -> anyhow::Result<()> {
+        let deadline = std::time::Instant::now() + within;
+        loop {
+            let left = self.leftovers().await?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            anyhow::ensure!(std::time::Instant::now() < deadline, "left behind: {left:?}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
     /// Versions of a component's pods on the nodes of a cluster: how many nodes run which.
     pub async fn versions(&self, site: &Site, component: &str) -> anyhow::Result<BTreeMap<String, usize>> {
         let mut found = BTreeMap::new();
@@ -316,6 +329,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
 pub struct Drydock {
     child: Child,
     pub log: PathBuf,
+    address: PathBuf,
 }
 
 impl Drydock {
@@ -326,6 +340,32 @@ impl Drydock {
     }
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+    /// Sends it a signal by its number.
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status()?;
+        anyhow::ensure!(sent.success(), "kill -{name} failed");
+        Ok(())
+    }
+    /// What its API says.
+    pub fn get(&self, path: &str) -> anyhow::Result<serde_json::Value> {
+        let address = std::fs::read_to_string(&self.address).context("its API isn't up yet")?;
+        let text = ureq::get(&format!("http://{}/api/v1{path}", address.trim())).call()?.body_mut().read_to_string()?;
+        Ok(serde_json::from_str(&text)?)
+    }
+    /// Waits until what a node waits for, as JSON text, has all of these words in it.
+    pub async fn why(&self, node: &str, words: &[&str], within: Duration) -> anyhow::Result<String> {
+        let deadline = std::time::Instant::now() + within;
+        loop {
+            let said = self.get(&format!("/nodes/{node}")).map_or_else(|e| format!("{e:#}"), |v| v.to_string());
+            if words.iter().all(|word| said.contains(word)) {
+                return Ok(said);
+            }
+            if std::time::Instant::now() > deadline {
+                bail!("{node} never said {words:?}; at last: {said}\n{}", self.tail());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
     /// The last lines of its log.
     pub fn tail(&self) -> String {

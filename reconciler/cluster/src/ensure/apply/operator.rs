@@ -71,6 +71,11 @@ pub(crate) fn driver_object(name: &ComponentName, object: &ObjectRef, version: &
     let key = delivery::label_key(name);
     workload::entry(&mut spec, "nodeSelector").insert(key, json!(delivery::slug(version)));
     spec.entry("driverType").or_insert_with(|| json!("gpu"));
+    // Its pods have to start just on nodes that are away.
+    let bears = json!({ "key": names::TAINT, "operator": "Exists", "effect": "NoSchedule" });
+    if let Some(list) = spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut() {
+        list.push(bears);
+    }
     json!({
         "apiVersion": Kind::NVIDIA_DRIVER.version,
         "kind": Kind::NVIDIA_DRIVER.kind,

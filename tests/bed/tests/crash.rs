@@ -1,0 +1,175 @@
+//! The program is killed, its API server stops, two of it run at once: nothing is lost, nothing is done twice.
+
+mod ground;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use drydock_bed::{Tools, User, skip_or_fail};
+use drydock_plan::RolloutState;
+use serde_json::json;
+
+use ground::documents::{base, daemon_set, policy, release};
+use ground::{Ground, Site, SiteSpec};
+
+const LONG: Duration = Duration::from_secs(300);
+const NODES: usize = 12;
+
+fn fleet(driver: &str) -> String {
+    let mut text = base(&[("c1", 12)]);
+    text += &daemon_set("driver", "gpuDriver", "drain");
+    text += &release("c1", &[("driver", driver)]);
+    text += &policy(&["c1"], "");
+    text
+}
+
+/// Work that has to be evicted: a Deployment with a GPU pod for each node.
+async fn workload(ground: &Ground, site: &Site, replicas: usize) -> anyhow::Result<()> {
+    let body = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "work", "namespace": "team"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "work"}},
+            "template": {"metadata": {"labels": {"app": "work"}}, "spec": {"containers": [
+                {"name": "c", "image": "work:1", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}}
+    });
+    ground.create(site, "/apis/apps/v1/namespaces/team/deployments", &body).await
+}
+
+/// Evictions that were carried out, by pod.
+fn evictions(site: &Site) -> anyhow::Result<BTreeMap<String, usize>> {
+    let mut found = BTreeMap::new();
+    for entry in site.plane.audit()? {
+        if entry.subresource == "eviction" && entry.code == 201 {
+            *found.entry(entry.name.clone()).or_default() += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// A small generator, so that a failing run can be repeated: xorshift over 64 bits.
+struct Dice(u64);
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_fifty_times() -> anyhow::Result<()> {
+    let tools = match Tools::find() {
+        Ok(tools) => tools,
+        Err(missing) => return Ok(skip_or_fail(&missing)),
+    };
+    let spec = SiteSpec::new(&tools, "c1", NODES);
+    let ground = Ground::start(vec![spec]).await?;
+    let site = ground.site("c1");
+    workload(&ground, site, NODES).await?;
+    let kills: u64 = std::env::var("DRYDOCK_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let (mut killed, mut version) = (0, 0);
+    let mut last = None;
+    while killed < kills {
+        version += 1;
+        let commit = ground.commit("next", &[("fleet.yaml", fleet(&format!("{version}.0")))])?;
+        last = Some(commit.clone());
+        loop {
+            let mut drydock = ground.drydock_with("one", &ground.kubeconfig, &["--lease", "3"])?;
+            // From before it leads to some way into the rollout.
+            let life = Duration::from_millis(500 + dice.below(7_000));
+            let ended = tokio::time::timeout(life, ground.ended(&commit, LONG)).await;
+            drydock.kill();
+            if ended.is_ok() || killed >= kills {
+                break;
+            }
+            killed += 1;
+        }
+    }
+    let _drydock = ground.drydock_with("one", &ground.kubeconfig, &["--lease", "3"])?;
+    let end = ground.ended(&last.unwrap(), LONG).await?;
+    assert_eq!(end.state, RolloutState::Succeeded);
+    assert_eq!(ground.versions(site, "driver").await?, [(format!("{version}.0"), NODES)].into());
+    // Finished checks are tidied up a little later.
+    ground.tidy(Duration::from_secs(90)).await?;
+    let doubled: Vec<_> = evictions(site)?.into_iter().filter(|(_, times)| *times > 1).collect();
+    assert_eq!(doubled, Vec::<(String, usize)>::new());
+    eprintln!("killed {killed} times over {version} rollouts, {} pods evicted once", evictions(site)?.len());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> {
+    let tools = match Tools::find() {
+        Ok(tools) => tools,
+        Err(missing) => return Ok(skip_or_fail(&missing)),
+    };
+    let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 4)]).await?;
+    let site = ground.site("c1");
+    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0").replace("min: 12", "min: 4"))])?;
+    let drydock = ground.drydock("one")?;
+    assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
+    workload(&ground, site, 4).await?;
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
+        "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "work"}}}});
+    ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0").replace("min: 12", "min: 4"))])?;
+    let draining = ground
+        .until("a node that drains", LONG, |ledger| {
+            let mut nodes = ledger.nodes.iter();
+            nodes.find_map(|(id, n)| (n.visit.as_ref()?.step == drydock_plan::Step::Drain).then(|| id.clone()))
+        })
+        .await?;
+    drydock.why(draining.as_str(), &["poddisruptionbudget/team/keep"], LONG).await?;
+    site.plane.stop_apiserver();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    site.plane.start_apiserver().await?;
+    ground.admin(site)?.delete("/apis/policy/v1/namespaces/team/poddisruptionbudgets/keep", &json!({})).await?;
+    assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
+    assert_eq!(ground.versions(site, "driver").await?, [("2.0".to_owned(), 4)].into());
+    ground.tidy(Duration::from_secs(90)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
+    let tools = match Tools::find() {
+        Ok(tools) => tools,
+        Err(missing) => return Ok(skip_or_fail(&missing)),
+    };
+    let spec = SiteSpec::new(&tools, "c1", NODES);
+    let ground = Ground::start(vec![spec]).await?;
+    let site = ground.site("c1");
+    workload(&ground, site, NODES).await?;
+    let other = ground.folder.path().join("kubeconfig-b");
+    ground.kubeconfig(User::DrydockB, &other)?;
+    let commit = ground.commit("first", &[("fleet.yaml", fleet("1.0"))])?;
+    let first = ground.drydock("one")?;
+    ground.until("a node of the first leader", LONG, |l| l.nodes.values().find(|n| n.visit.is_some()).map(drop)).await?;
+    let second = ground.drydock_with("two", &other, &[])?;
+    let stopped = std::time::Instant::now();
+    first.signal("STOP")?;
+    let mut took = None;
+    while took.is_none() && stopped.elapsed() < Duration::from_secs(40) {
+        let log = std::fs::read_to_string(&second.log)?;
+        took = log.contains("this process leads").then(|| stopped.elapsed());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let took = took.expect("the second took over");
+    first.signal("CONT")?;
+    assert_eq!(ground.ended(&commit, LONG).await?.state, RolloutState::Succeeded);
+    // The lease, one look of the follower, and the slack of a busy machine.
+    assert!(took < Duration::from_secs(15 + 2 + 5), "{took:?}");
+    let writes: Vec<(bool, String)> = site
+        .plane
+        .audit()?
+        .into_iter()
+        .filter(|e| e.writes() && e.resource != "leases" && (200..300).contains(&e.code))
+        .filter(|e| e.by(User::DrydockA) || e.by(User::DrydockB))
+        .map(|e| (e.by(User::DrydockB), format!("{e:?}")))
+        .collect();
+    let begin = writes.iter().position(|(b, _)| *b).expect("the second wrote");
+    let late: Vec<&String> = writes[begin..].iter().filter(|(b, _)| !b).map(|(_, e)| e).collect();
+    assert_eq!(late, Vec::<&String>::new());
+    eprintln!("the second led {took:?} after the first was stopped; {} writes of the first before, {} of the second after", begin, writes.len() - begin);
+    ground.tidy(Duration::from_secs(90)).await
+}

@@ -1,0 +1,128 @@
+//! A thousand nodes in one cluster: what it costs the API server, how long a node waits, how much memory it takes.
+//!
+//! It takes minutes and is about figures, so it runs only where it is asked for: `DRYDOCK_SCALE=1000`.
+
+mod ground;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use drydock_bed::plane::AuditEntry;
+use drydock_bed::{Tools, User, skip_or_fail};
+use drydock_plan::RolloutState;
+use jiff::Timestamp;
+use serde_json::json;
+
+use ground::documents::{base, daemon_set, policy, release};
+use ground::{Ground, SiteSpec};
+
+const LONG: Duration = Duration::from_secs(1_500);
+
+fn fleet(driver: &str, nodes: u32) -> String {
+    let mut text = base(&[("c1", nodes)]);
+    text += &daemon_set("driver", "gpuDriver", "drain");
+    text += &release("c1", &[("driver", driver)]);
+    text += &policy(&["c1"], "").replace("max: 16", "max: 100");
+    text
+}
+
+/// Requests of drydock, the lease's aside.
+fn requests(entries: &[AuditEntry]) -> Vec<&AuditEntry> {
+    entries.iter().filter(|e| e.by(User::DrydockA) && e.resource != "leases").collect()
+}
+
+fn median(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let middle = values.get(values.len() / 2).copied().unwrap_or(f64::NAN);
+    (middle, values.last().copied().unwrap_or(f64::NAN))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_nodes() -> anyhow::Result<()> {
+    let Some(nodes) = std::env::var("DRYDOCK_SCALE").ok().and_then(|n| n.parse::<u32>().ok()) else {
+        eprintln!("SKIP: DRYDOCK_SCALE says how many nodes; it isn't set");
+        return Ok(());
+    };
+    let tools = match Tools::find() {
+        Ok(tools) => tools,
+        Err(missing) => return Ok(skip_or_fail(&missing)),
+    };
+    let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
+    let site = ground.site("c1");
+    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0", nodes))])?;
+    let drydock = ground.drydock("one")?;
+    assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
+    let work = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "work", "namespace": "team"},
+        "spec": {"replicas": nodes, "selector": {"matchLabels": {"app": "work"}},
+            "template": {"metadata": {"labels": {"app": "work"}}, "spec": {"containers": [
+                {"name": "c", "image": "work:1", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}}
+    });
+    ground.create(site, "/apis/apps/v1/namespaces/team/deployments", &work).await?;
+    ground.tidy(Duration::from_secs(180)).await?;
+
+    // An idle minute.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let before = site.plane.audit()?.len();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let idle = site.plane.audit()?.split_off(before);
+    let idle: Vec<String> = requests(&idle).iter().map(|e| format!("{} {}", e.verb, e.uri)).collect();
+
+    // An upgrade of everything.
+    let before = site.plane.audit()?.len();
+    let begun = std::time::Instant::now();
+    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", nodes))])?;
+    assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
+    let took = begun.elapsed();
+    ground.tidy(Duration::from_secs(180)).await?;
+    let entries = site.plane.audit()?.split_off(before);
+    let ours = requests(&entries);
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in &ours {
+        *kinds.entry(format!("{} {} {}", entry.verb, entry.resource, entry.subresource)).or_default() += 1;
+    }
+    let evicted = ours.iter().filter(|e| e.subresource == "eviction" && e.code == 201).count();
+    let checks = ours.iter().filter(|e| e.verb == "create" && e.resource == "jobs").count();
+    let rest = ours.len().saturating_sub(evicted + 2 * checks);
+    let each = rest as f64 / f64::from(nodes);
+
+    // From the instant at which a driver's pod is told ready to the first look at the next step.
+    let mut ready: BTreeMap<String, Timestamp> = BTreeMap::new();
+    let pods = ground.list(site, "/api/v1/pods?labelSelector=drydock.dev%2Fcomponent%3Ddriver").await?;
+    let node_of: BTreeMap<&str, &str> = pods
+        .iter()
+        .filter_map(|p| Some((p["metadata"]["name"].as_str()?, p["spec"]["nodeName"].as_str()?)))
+        .collect();
+    for entry in entries.iter().filter(|e| e.by(User::Hollow) && e.resource == "pods" && e.subresource == "status") {
+        if let Some(node) = node_of.get(entry.name.as_str()) {
+            ready.insert((*node).to_owned(), entry.at);
+        }
+    }
+    let log = std::fs::read_to_string(&drydock.log)?;
+    let mut next: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for line in log.lines().filter(|line| line.contains("step=\"check\"")) {
+        let at = line.split_whitespace().next().and_then(|t| t.parse::<Timestamp>().ok());
+        let node = line.split("node=\"").nth(1).and_then(|rest| rest.split('"').next());
+        if let (Some(at), Some(node)) = (at, node)
+            && ready.get(node).is_some_and(|ready| at >= *ready)
+        {
+            next.entry(node.to_owned()).or_insert(at);
+        }
+    }
+    let waits: Vec<f64> = ready
+        .iter()
+        .filter_map(|(node, ready)| Some(next.get(node)?.duration_since(*ready).as_secs_f64()))
+        .collect();
+    let (middle, most) = median(waits.clone());
+    let status = std::fs::read_to_string(format!("/proc/{}/status", drydock.id()))?;
+    let peak = status.lines().find(|l| l.starts_with("VmHWM")).unwrap_or_default().to_owned();
+    eprintln!(
+        "{nodes} nodes in {took:?}; idle minute: {} requests {idle:?}; an upgraded node: {each:.2} requests beside {evicted} evictions and {checks} check pods ({} in all: {kinds:?}); ready to next step: median {middle:.2} s, most {most:.2} s of {}; {peak}",
+        idle.len(),
+        ours.len(),
+        waits.len()
+    );
+    assert_eq!(idle, Vec::<String>::new());
+    assert!(each <= 12.0, "{each}");
+    Ok(())
+}
