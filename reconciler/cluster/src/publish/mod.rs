@@ -24,7 +24,7 @@ use drydock_plan::{Inventory, Ledger, PlanReport, Reason};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::nodes::NodeDesk;
 use self::purse::Purse;
@@ -104,6 +104,9 @@ impl Published {
 /// The least time between two comparisons in one place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The longest time between two: what waits for its time is found then, when nothing else happens.
+const LOOK_AT_LAST: Duration = Duration::from_secs(30);
+
 /// The key of [`Publisher::troubles`] under which rollouts stand.
 pub const ROLLOUTS: &str = "(rollouts)";
 
@@ -180,16 +183,16 @@ impl Publisher {
         let mut clusters: BTreeMap<String, ()> = BTreeMap::new();
         tasks.spawn(rollouts(Arc::clone(&self.shared)));
         loop {
-            tokio::select! {
-                () = &mut shutdown => break,
-                changed = facts.changed() => if changed.is_err() { break },
-            }
             let ledger = facts.borrow_and_update().as_ref().map(|facts| Arc::clone(&facts.ledger));
             for id in ledger.iter().flat_map(|ledger| ledger.nodes.keys()) {
                 if !clusters.contains_key(id.cluster()) {
                     clusters.insert(id.cluster().to_owned(), ());
                     tasks.spawn(nodes(Arc::clone(&self.shared), id.cluster().to_owned()));
                 }
+            }
+            tokio::select! {
+                () = &mut shutdown => break,
+                changed = facts.changed() => if changed.is_err() { break },
             }
         }
         // Dropping the set ends the tasks between two requests or within one: every write is whole by itself.
@@ -199,30 +202,33 @@ impl Publisher {
 async fn rollouts(shared: Arc<Shared>) {
     let mut desk = RolloutDesk::default();
     let mut facts = shared.facts.subscribe();
-    loop {
-        let Some(now) = newest(&mut facts).await else { return };
+    let mut again = true;
+    while let Some(now) = newest(&mut facts, again).await {
         let published = desk.publish(&shared, &now).await;
-        rest(&shared, ROLLOUTS, published).await;
+        again = rest(&shared, ROLLOUTS, published.map(|()| false)).await;
     }
 }
 
 async fn nodes(shared: Arc<Shared>, cluster: String) {
     let mut desk = NodeDesk::new(&cluster);
     let mut facts = shared.facts.subscribe();
-    loop {
-        let Some(now) = newest(&mut facts).await else { return };
+    let mut again = true;
+    while let Some(now) = newest(&mut facts, again).await {
         // A cluster that can't be connected to says so elsewhere.
         let Some(caller) = (shared.callers)(&cluster) else {
             sleep(LOOK_EVERY).await;
             continue;
         };
         let published = desk.publish(&shared, &caller, &now).await;
-        rest(&shared, &cluster, published).await;
+        again = rest(&shared, &cluster, published).await;
     }
 }
 
-/// The newest facts, at once while something waits for its time, otherwise when there are newer ones.
-async fn newest(facts: &mut watch::Receiver<Option<Facts>>) -> Option<Facts> {
+/// The newest facts: at once when there is more to do, otherwise when there are newer ones, or after [`LOOK_AT_LAST`].
+async fn newest(facts: &mut watch::Receiver<Option<Facts>>, again: bool) -> Option<Facts> {
+    if !again && let Ok(Err(_)) = timeout(LOOK_AT_LAST, facts.changed()).await {
+        return None;
+    }
     loop {
         if let Some(now) = facts.borrow_and_update().clone() {
             return Some(now);
@@ -231,7 +237,8 @@ async fn newest(facts: &mut watch::Receiver<Option<Facts>>) -> Option<Facts> {
     }
 }
 
-async fn rest(shared: &Shared, place: &str, published: Result<(), CallError>) {
+/// Rests; whether there is more to do comes back.
+async fn rest(shared: &Shared, place: &str, published: Result<bool, CallError>) -> bool {
     let pause = match &published {
         // Another process leads: it publishes.
         Err(CallError::NotLeading) => Duration::from_secs(5),
@@ -242,10 +249,12 @@ async fn rest(shared: &Shared, place: &str, published: Result<(), CallError>) {
             shared.stand(place, published);
             pause
         }
-        Ok(()) => {
+        Ok(_) => {
             shared.stand(place, Published::Well);
             Published::Well.pause()
         }
     };
     sleep(pause).await;
+    // What failed is tried again, with whatever is newest then.
+    published.unwrap_or(true)
 }

@@ -129,13 +129,13 @@ impl NodeDesk {
         Self { cluster: cluster.to_owned(), written: None, known: BTreeSet::new(), visits: BTreeMap::new() }
     }
 
-    /// Writes what is worth it.
+    /// Writes what is worth it; whether there is more comes back.
     pub(super) async fn publish(
         &mut self,
         shared: &Shared,
         caller: &Caller,
         facts: &Facts,
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         if self.written.is_none() {
             let found: Vec<GpuNode> = caller.list(&Kind::GPU_NODE.all(None)).await?;
             let now = Instant::now();
@@ -160,14 +160,14 @@ impl NodeDesk {
                 continue;
             }
             if writes == WRITES_AT_ONCE {
-                // The rest comes with newer facts.
-                return Ok(());
+                return Ok(true);
             }
             writes += 1;
             shared.purse().spend(worth.requests());
             self.write(caller, facts, id, record, observed, worth).await?;
         }
-        self.forget(caller, facts).await
+        self.forget(caller, facts).await?;
+        Ok(false)
     }
 
     fn count_visit(&mut self, shared: &Shared, id: &NodeId, record: &NodeRecord) {

@@ -12,10 +12,10 @@ const PER_VISIT: i64 = 4;
 const FOR_THE_END: i64 = 2;
 
 /// One more for every so often, so that a node on which something takes hours is seen to move.
-const DRIP: Duration = Duration::from_secs(5 * 60);
+const DRIP: Duration = Duration::from_secs(30 * 60);
 
 /// Most of them that gather.
-const DRIPS_MAX: i64 = 12;
+const DRIPS_MAX: i64 = 6;
 
 /// Requests that may still be made.
 #[derive(Debug)]
