@@ -2,7 +2,8 @@
 //!
 //! A test asks for the [`Tools`], starts a [`Plane`] (etcd, kube-apiserver, kube-controller-manager, kube-scheduler of
 //! its own, on ports and in a folder of its own), and puts nodes on it: [`hollow`] ones, hundreds in one process, whose
-//! pods become ready or break as faults say. An [`Operator`] stands in for NVIDIA's.
+//! pods become ready or break as faults say. An [`Operator`] stands in for NVIDIA's. Or [`real`]
+//! ones, with a kubelet and real containers.
 //!
 //! ```no_run
 //! # async fn test() -> anyhow::Result<()> {
@@ -27,11 +28,13 @@ pub mod hollow;
 pub mod operator;
 pub mod plane;
 pub mod process;
+pub mod real;
 pub mod tools;
 pub mod wait;
 
 pub use hollow::{Hollow, HollowOptions};
 pub use operator::Operator;
 pub use plane::{Authorization, Controllers, Plane, PlaneOptions, User};
+pub use real::{RealNodes, RealOptions, RealTools};
 pub use tools::{Missing, Tools, skip_or_fail};
 pub use wait::eventually;

@@ -146,14 +146,18 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
+/// Where what is built for tests is kept.
+pub(crate) fn cache() -> Option<PathBuf> {
+    let home = || env("HOME").map(|home| Path::new(&home).join(".cache"));
+    Some(env("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?.join("drydock"))
+}
+
 /// Where `tests/tools/build` puts what it builds.
 fn built() -> Option<PathBuf> {
-    let cache = env("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| env("HOME").map(|home| Path::new(&home).join(".cache")))?;
+    let cache = cache()?;
     let digest = Sha256::new().chain_update(GO_MOD).chain_update(GO_SUM).finalize();
     let key: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    Some(cache.join("drydock/tools").join(key))
+    Some(cache.join("tools").join(key))
 }
 
 fn path() -> Vec<PathBuf> {

@@ -81,7 +81,8 @@ pub fn policies(client: Client) -> Api<DynamicObject> {
 ///
 /// # Errors
 /// The API server refuses.
-pub async fn install_crds(client: &Client) -> anyhow::Result<()> {
+pub async fn install_crds(plane: &Plane) -> anyhow::Result<()> {
+    let client = plane.client(User::Operator)?;
     let force = PatchParams::apply(MANAGER).force();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for text in DEFINITIONS.split("\n---\n") {
@@ -106,8 +107,8 @@ impl Operator {
     /// # Errors
     /// The API server refuses.
     pub async fn start(plane: &Plane) -> anyhow::Result<Self> {
+        install_crds(plane).await?;
         let client = plane.client(User::Operator)?;
-        install_crds(&client).await?;
         let mut tasks = JoinSet::new();
         for kind in [Kind::Driver, Kind::Policy] {
             let (sender, events) = mpsc::channel(EVENTS);
