@@ -188,6 +188,121 @@ async fn nodes_are_lost_come_back_and_hold_what_does_not_terminate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_happens_to_nodes_by_name_happens() {
+    let ground = started!(5);
+    ground
+        .hollow
+        .inject_yaml(
+            "- nodeLost: {node: plane/gpu-000, at: '2020-01-01T00:00:00Z'}
+- nodeLost: {node: elsewhere/gpu-001, at: '2020-01-01T00:00:00Z'}
+- foreignCordon: {node: plane/gpu-001, at: '2020-01-01T00:00:00Z'}
+- relabel: {node: plane/gpu-001, at: '2020-01-01T00:00:00Z', label: rack, value: r9}
+- healthFault: {node: plane/gpu-002, at: '2020-01-01T00:00:00Z', kind: xid-79}
+- nodeDeleted: {node: plane/gpu-003, at: '2020-01-01T00:00:00Z'}
+- nodeRecreated: {node: plane/gpu-004, at: '2020-01-01T00:00:00Z'}",
+        )
+        .unwrap();
+    ground.node_ready("gpu-000", "Unknown").await;
+    ground.node_ready("gpu-001", "True").await;
+    ground.condition("gpu-002", "GpuFault", "True").await;
+    let nodes: Api<Node> = Api::all(ground.client.clone());
+    eventually("the nodes", LONG, || async {
+        let (two, four) = (nodes.get("gpu-001").await?, nodes.get("gpu-004").await?);
+        let cordoned = two.spec.as_ref().and_then(|s| s.unschedulable) == Some(true);
+        let boot = four.status.and_then(|s| s.node_info).map(|i| i.boot_id).unwrap_or_default();
+        let gone = nodes.get_opt("gpu-003").await?.is_none();
+        let label = two.labels().get("rack").map(String::as_str) == Some("r9");
+        let done = cordoned && gone && label && boot.starts_with("00000001");
+        Ok(if done { Ok(()) } else { Err(format!("{cordoned} {gone} {label} {boot}")) })
+    })
+    .await
+    .unwrap();
+    let refused = ground
+        .hollow
+        .inject_yaml("- clusterUnreachable: {cluster: plane, at: '2020-01-01T00:00:00Z', for: 1m}");
+    assert!(refused.unwrap_err().to_string().contains("clusterUnreachable"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_node_breaks_at_the_change_and_a_slow_version_is_slow() {
+    let label = "nvidia.com/cuda.driver-version.full";
+    let options = HollowOptions {
+        features: [("driver".to_owned(), label.to_owned())].into(),
+        ..HollowOptions::default()
+    };
+    let ground = started!(2, options);
+    let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
+    let nodes: Api<Node> = Api::all(ground.client.clone());
+    for (name, version) in [("old", "1.0"), ("new", "2.0")] {
+        sets.create(&PostParams::default(), &daemon_set(name, version, "nvidia/driver")).await.unwrap();
+    }
+    ground.ready("old", 2).await;
+    ground
+        .hollow
+        .inject_yaml(
+            "- badNode: {node: plane/gpu-000, how: applyFails}
+- badVersion: {component: driver, version: '2.0', how: {slow: {percent: 25, check: rdma}}}
+- badVersion: {component: driver, version: '2.0', how: {hangsInCheck: {check: training}}}
+- badVersion: {component: driver, version: '2.0', how: {faultsLater: {kind: xid-48, after: 1s}}}",
+        )
+        .unwrap();
+    ground.shows("app=old", "ready").await;
+    for node in ["gpu-000", "gpu-001"] {
+        let to = json!({"metadata": {"labels": {"version.drydock.dev/driver": "2-0"}}});
+        nodes.patch(node, &PatchParams::default(), &Patch::Merge(to)).await.unwrap();
+    }
+    eventually("one crashes, one is ready", LONG, || async {
+        let mut shown: Vec<String> = ground.pods("app=new").await.iter().map(common::show).collect();
+        shown.sort();
+        Ok(if shown == ["ready", "waiting CrashLoopBackOff"] { Ok(()) } else { Err(format!("{shown:?}")) })
+    })
+    .await
+    .unwrap();
+    ground.condition("gpu-001", "GpuFault", "True").await;
+    eventually("feature discovery", LONG, || async {
+        let found = nodes.get("gpu-001").await?.labels().get(label).cloned();
+        Ok(if found.as_deref() == Some("2.0") { Ok(()) } else { Err(format!("{found:?}")) })
+    })
+    .await
+    .unwrap();
+
+    let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
+    for class in ["rdma", "training"] {
+        let labels = [("drydock.dev/check", "mine"), ("drydock.dev/check-class", class)];
+        jobs.create(&PostParams::default(), &job(class, "gpu-001", &labels, &[])).await.unwrap();
+    }
+    assert_eq!(ground.ended("job-name=rdma").await, (0, r#"{"verdict":"pass","value":285.0}"#.to_owned()));
+    ground.shows("job-name=training", "ready").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_runs_on_and_answers_for_its_checkpoint() {
+    let ground = started!(1);
+    let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
+    let hook = [("drydock.dev/checkpoint-hook", "annotation")];
+    jobs.create(&PostParams::default(), &job("train", "gpu-000", &[("drydock.dev/gang", "g")], &hook))
+        .await
+        .unwrap();
+    ground.shows("job-name=train", "ready").await;
+    let pods: Api<Pod> = Api::default_namespaced(ground.client.clone());
+    let name = ground.pods("job-name=train").await.first().unwrap().name_any();
+    let ask = json!({"metadata": {"annotations": {"drydock.dev/checkpoint-request": "gpu-000:7"}}});
+    pods.patch(&name, &PatchParams::default(), &Patch::Merge(ask)).await.unwrap();
+    eventually("the answer", LONG, || async {
+        let pod = pods.get(&name).await?;
+        let answered = pod.annotations().get("drydock.dev/checkpoint-for").cloned();
+        let done = answered.as_deref() == Some("gpu-000:7")
+            && pod.annotations().contains_key("drydock.dev/checkpoint");
+        Ok(if done { Ok(()) } else { Err(format!("{answered:?}")) })
+    })
+    .await
+    .unwrap();
+    // Deleted, it ends as killed, and the Job makes another one.
+    pods.delete(&name, &DeleteParams::default()).await.unwrap();
+    ground.gone(&name).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_acts_on_its_label_and_changes_the_devices() {
     let agent = Agent::mig_manager().devices(|_, layout| match layout {
         "all-1g" => [("nvidia.com/mig-1g.10gb".to_owned(), "56".to_owned())].into(),

@@ -120,32 +120,24 @@ impl View<'_> {
     }
 
     fn delivery(&self, pod: &Pod, node: &NodeState, brought: &Brought, is_job: bool) -> Fate {
-        let bad = self.bad_versions(node).find(|(component, version, _)| brought.is(component, version));
-        let how = bad.map(|(_, _, how)| how);
-        let broken = self.bad_node(node, BadNodeHow::ApplyFails).next().is_some();
-        let good = || if is_job { self.job(pod) } else { Fate::Serves };
-        match how {
-            Some(How::CrashLoops) => failed_apply(is_job),
-            Some(How::NotReady) if is_job => for_ever(),
-            Some(How::NotReady) => Fate::NeverReady,
-            Some(How::Hangs) if is_job => for_ever(),
-            Some(How::Hangs) => Fate::NeverStarts,
-            // It takes the node with it: it never gets to be ready, and once the node is back it does.
-            Some(
+        for how in self.bad_version(node, brought) {
+            match how {
+                How::CrashLoops => return failed_apply(is_job),
+                How::NotReady | How::Hangs if is_job => return for_ever(),
+                How::NotReady => return Fate::NeverReady,
+                How::Hangs => return Fate::NeverStarts,
+                // It takes the node with it: it never gets to be ready, and once the node is back it does.
                 How::LosesNode { .. }
                 | How::ReadyButBroken { .. }
                 | How::HangsInCheck { .. }
                 | How::Slow { .. }
-                | How::FaultsLater { .. },
-            )
-            | None => {
-                if broken {
-                    failed_apply(is_job)
-                } else {
-                    good()
-                }
+                | How::FaultsLater { .. } => {}
             }
         }
+        if self.bad_node(node, BadNodeHow::ApplyFails).next().is_some() {
+            return failed_apply(is_job);
+        }
+        if is_job { self.job(pod) } else { Fate::Serves }
     }
 
     fn check(&self, pod: &Pod, node: &NodeState, name: &str) -> Fate {
@@ -267,9 +259,13 @@ impl View<'_> {
         })
     }
 
-    /// How a version of a component is bad on this node.
-    pub(super) fn bad_version<'v>(&'v self, node: &'v NodeState, brought: &Brought) -> Option<&'v How> {
-        self.bad_versions(node).find(|(c, v, _)| brought.is(c, v)).map(|(_, _, how)| how)
+    /// The ways in which a version of a component is bad on this node.
+    pub(super) fn bad_version<'v>(
+        &'v self,
+        node: &'v NodeState,
+        brought: &'v Brought,
+    ) -> impl Iterator<Item = &'v How> {
+        self.bad_versions(node).filter(|(c, v, _)| brought.is(c, v)).map(|(_, _, how)| how)
     }
 
     /// How a layout is bad on this node.

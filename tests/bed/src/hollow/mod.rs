@@ -316,7 +316,7 @@ impl Inner {
                 let old = old.with_context(|| format!("node {name} is not ours"))?;
                 self.nodes().delete(name, &DeleteParams::default()).await?;
                 let mut fresh = NodeState::new(old.spec);
-                fresh.boot = old.boot + 1;
+                fresh.boot = old.boot;
                 self.change(|state, now| {
                     state.nodes.insert(name.to_owned(), fresh);
                     state.set_lost(name, false, true, now);

@@ -156,15 +156,17 @@ impl View<'_> {
         let mut kinds = BTreeSet::new();
         for (_, pod) in self.state.pods_on(&state.spec.name) {
             let Some(brought) = brought(&pod.pod, self.options) else { continue };
-            let Some(How::FaultsLater { kind, after }) = self.bad_version(state, &brought) else { continue };
             if !matches!(pod.shown, Some(Face::Running { .. })) {
                 continue;
             }
-            let at = pod.since + self.options.timings.start + Duration::from_millis(after.as_millis());
-            if at <= self.now {
-                kinds.insert(kind.clone());
-            } else {
-                plan.look(at);
+            for how in self.bad_version(state, &brought) {
+                let How::FaultsLater { kind, after } = how else { continue };
+                let at = pod.since + self.options.timings.start + Duration::from_millis(after.as_millis());
+                if at <= self.now {
+                    kinds.insert(kind.clone());
+                } else {
+                    plan.look(at);
+                }
             }
         }
         kinds
@@ -283,24 +285,20 @@ impl View<'_> {
             // It doesn't try again until it is asked for something else.
             return "failed";
         }
-        let by_version = agent
-            .component
-            .as_ref()
-            .and_then(|component| self.bad_version(state, &Brought::exactly(component, value)));
-        match self.bad_layout(state, value).next().or(by_version) {
-            Some(How::CrashLoops) => return "failed",
-            Some(How::NotReady | How::Hangs) => return "pending",
-            Some(How::LosesNode { back_after }) if known.applied.as_deref() != Some(value) => {
-                plan.lose = Some(back_after.map(|period| Duration::from_millis(period.as_millis())));
-            }
-            Some(
+        let brought = Brought::exactly(agent.component.as_deref().unwrap_or_default(), value);
+        for how in self.bad_layout(state, value).chain(self.bad_version(state, &brought)) {
+            match how {
+                How::CrashLoops => return "failed",
+                How::NotReady | How::Hangs => return "pending",
+                How::LosesNode { back_after } if known.applied.as_deref() != Some(value) => {
+                    plan.lose = Some(back_after.map(|period| Duration::from_millis(period.as_millis())));
+                }
                 How::LosesNode { .. }
                 | How::ReadyButBroken { .. }
                 | How::HangsInCheck { .. }
                 | How::Slow { .. }
-                | How::FaultsLater { .. },
-            )
-            | None => {}
+                | How::FaultsLater { .. } => {}
+            }
         }
         if self.bad_node(state, BadNodeHow::ApplyFails).next().is_some() {
             return "failed";

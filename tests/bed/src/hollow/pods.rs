@@ -87,7 +87,10 @@ impl View<'_> {
     /// A version that takes its node with it does so once a pod, when its container starts.
     fn takes_node(&self, pod: &PodState, node: &NodeState) -> Option<PodPlan> {
         let brought = brought(&pod.pod, self.options)?;
-        let How::LosesNode { back_after } = self.bad_version(node, &brought)? else { return None };
+        let back_after = self.bad_version(node, &brought).find_map(|how| match how {
+            How::LosesNode { back_after } => Some(*back_after),
+            _ => None,
+        })?;
         let uid = pod.pod.metadata.uid.as_deref().unwrap_or_default();
         if node.takers.contains(uid) {
             return None;
