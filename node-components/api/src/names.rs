@@ -50,6 +50,10 @@ pub const VERSION: &str = "drydock.dev/version";
 /// `applied.drydock.dev/COMPONENT`.
 pub const APPLIED_PREFIX: &str = "applied.drydock.dev/";
 
+/// Annotation of a node that has to reboot: the generation of the intent that asks for it. Whatever reboots nodes in the
+/// cluster acts on it; the visit goes on once the node is back with another boot id.
+pub const REBOOT: &str = "drydock.dev/reboot";
+
 /// Label on check Jobs and their pods: name of the check.
 pub const CHECK: &str = "drydock.dev/check";
 

@@ -72,7 +72,7 @@ async fn killed_fifty_times() -> anyhow::Result<()> {
     let mut last = None;
     while killed < kills {
         version += 1;
-        let commit = ground.commit("next", &[("fleet.yaml", fleet(&format!("{version}.0")))])?;
+        let commit = ground.commit("next", &[("fleet.yaml", fleet(&format!("580.{version}.0")))])?;
         last = Some(commit.clone());
         loop {
             let mut drydock = ground.drydock_with("one", &ground.kubeconfig, &["--lease", "3"])?;
@@ -89,7 +89,7 @@ async fn killed_fifty_times() -> anyhow::Result<()> {
     let _drydock = ground.drydock_with("one", &ground.kubeconfig, &["--lease", "3"])?;
     let end = ground.ended(&last.unwrap(), LONG).await?;
     assert_eq!(end.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(site, "driver").await?, [(format!("{version}.0"), NODES)].into());
+    assert_eq!(ground.versions(site, "driver").await?, [(format!("580.{version}.0"), NODES)].into());
     // Finished checks are tidied up a little later.
     ground.tidy(Duration::from_secs(90)).await?;
     let doubled: Vec<_> = evictions(site)?.into_iter().filter(|(_, times)| *times > 1).collect();
@@ -106,14 +106,14 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
     };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 4)]).await?;
     let site = ground.site("c1");
-    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0").replace("min: 12", "min: 4"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05").replace("min: 12", "min: 4"))])?;
     let drydock = ground.drydock("one")?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     workload(&ground, site, 4).await?;
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0").replace("min: 12", "min: 4"))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08").replace("min: 12", "min: 4"))])?;
     let draining = ground
         .until("a node that drains", LONG, |ledger| {
             let mut nodes = ledger.nodes.iter();
@@ -126,7 +126,7 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
     site.plane.start_apiserver().await?;
     ground.admin(site)?.delete("/apis/policy/v1/namespaces/team/poddisruptionbudgets/keep", &json!({})).await?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(site, "driver").await?, [("2.0".to_owned(), 4)].into());
+    assert_eq!(ground.versions(site, "driver").await?, [("580.105.08".to_owned(), 4)].into());
     ground.tidy(Duration::from_secs(90)).await
 }
 
@@ -142,7 +142,7 @@ async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
     workload(&ground, site, NODES).await?;
     let other = ground.folder.path().join("kubeconfig-b");
     ground.kubeconfig(User::DrydockB, &other)?;
-    let commit = ground.commit("first", &[("fleet.yaml", fleet("1.0"))])?;
+    let commit = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
     let first = ground.drydock("one")?;
     ground.until("a node of the first leader", LONG, |l| l.nodes.values().find(|n| n.visit.is_some()).map(drop)).await?;
     let second = ground.drydock_with("two", &other, &[])?;

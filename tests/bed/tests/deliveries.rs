@@ -111,7 +111,7 @@ async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
     }
     let c3 = ground.site("c3");
     let made = json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"},
-        "spec": {"driver": {"repository": "reg/nvidia", "image": "driver", "version": "1.0", "upgradePolicy": {"autoUpgrade": true}}}});
+        "spec": {"driver": {"repository": "reg/nvidia", "image": "driver", "version": "580.95.05", "upgradePolicy": {"autoUpgrade": true}}}});
     ground.create(c3, "/apis/nvidia.com/v1/clusterpolicies?fieldManager=helm", &made).await?;
     // Somebody's own label, annotation and taint on a node.
     let admin = ground.admin(ground.site("c1"))?;
@@ -125,29 +125,29 @@ async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
     for site in &ground.sites {
         before.insert(site.name.clone(), foreign(&ground, site).await?);
     }
-    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
     let drydock = ground.drydock("one")?;
     let good = ground.ended(&first, LONG).await?;
     assert_eq!(good.state, RolloutState::Succeeded, "{}", drydock.tail());
-    let second = ground.commit("good", &[("fleet.yaml", fleet("2.0"))])?;
+    let second = ground.commit("good", &[("fleet.yaml", fleet("580.105.08"))])?;
     let good = ground.ended(&second, LONG).await?;
     assert_eq!(good.state, RolloutState::Succeeded);
     assert_eq!(good.waves.len(), 3);
 
     for site in &ground.sites {
         site.hollow.inject_yaml(
-            "- badVersion: {component: driver, version: \"3.0\", how: {readyButBroken: {check: training}}}",
+            "- badVersion: {component: driver, version: \"580.126.09\", how: {readyButBroken: {check: training}}}",
         )?;
     }
-    let third = ground.commit("broken", &[("fleet.yaml", fleet("3.0"))])?;
+    let third = ground.commit("broken", &[("fleet.yaml", fleet("580.126.09"))])?;
     let broken = ground.ended(&third, LONG).await?;
     assert_eq!((broken.state.word(), broken.exposed), ("RolledBack", 1));
-    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("2.0".to_owned(), 40)].into());
+    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("580.105.08".to_owned(), 40)].into());
 
-    let fourth = ground.commit("fixed", &[("fleet.yaml", fleet("3.1"))])?;
+    let fourth = ground.commit("fixed", &[("fleet.yaml", fleet("580.126.10"))])?;
     let fixed = ground.ended(&fourth, LONG).await?;
     assert_eq!(fixed.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("3.1".to_owned(), 40)].into());
+    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("580.126.10".to_owned(), 40)].into());
     ground.tidy(Duration::from_secs(90)).await?;
 
     for site in &ground.sites {

@@ -34,7 +34,7 @@ async fn settled(nodes: u32, more: &str) -> anyhow::Result<Option<(Ground, Drydo
         }
     };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
-    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0", nodes, more))])?;
+    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", nodes, more))])?;
     let drydock = ground.drydock("one")?;
     anyhow::ensure!(ground.ended(&first, LONG).await?.state == RolloutState::Succeeded);
     Ok(Some((ground, drydock)))
@@ -86,7 +86,7 @@ async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> any
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
-    ground.commit("second", &[("fleet.yaml", fleet("2.0", 3, more))])?;
+    ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["poddisruptionbudget/team/keep"], LONG).await?;
     ground
@@ -106,7 +106,7 @@ async fn a_pod_that_never_ends_is_named() -> anyhow::Result<()> {
     let site = ground.site("c1");
     workload(&ground, site, 2).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", 2, more))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 2, more))])?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["terminating", "team/work-"], LONG).await?;
     site.hollow.let_terminate();
@@ -120,7 +120,7 @@ async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyho
     let site = ground.site("c1");
     workload(&ground, site, 4).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", 4, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 4, ""))])?;
     let node = draining(&ground).await?;
     site.hollow.delete_node(&node).await?;
     site.hollow.let_terminate();
@@ -135,7 +135,7 @@ async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyho
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     // The new machine of the old name gets the release as well.
     let deadline = std::time::Instant::now() + LONG;
-    while ground.versions(site, "driver").await? != [("2.0".to_owned(), 4)].into() {
+    while ground.versions(site, "driver").await? != [("580.105.08".to_owned(), 4)].into() {
         anyhow::ensure!(std::time::Instant::now() < deadline, "{:?}", ground.versions(site, "driver").await?);
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
@@ -150,7 +150,7 @@ async fn a_cordon_of_somebody_else_is_kept() -> anyhow::Result<()> {
     let node = "c1-n-000";
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or(node).to_owned();
     patch(&ground, site, &format!("/api/v1/nodes/{name}"), json!({"spec": {"unschedulable": true}})).await?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", 3, more))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
     drydock.why(&format!("c1/{name}"), &["foreignCordon"], LONG).await?;
     let end = ground.ended(&second, LONG).await?;
     assert!(end.state.is_final(), "{:?}", end.state);
@@ -177,7 +177,7 @@ async fn a_label_taken_away_and_a_daemon_set_edited_by_hand_are_healed() -> anyh
         let set: Value = ground.admin(site)?.get(&format!("/apis/apps/v1/namespaces/gpu/daemonsets/{set}")).await?;
         let image = set["spec"]["template"]["spec"]["containers"][0]["image"].clone();
         let labelled = ground.nodes(site).await?.iter().all(|n| n["metadata"]["labels"][&key].is_string());
-        if image == "reg/driver:1.0" && labelled && ground.versions(site, "driver").await? == [("1.0".to_owned(), 3)].into() {
+        if image == "reg/driver:580.95.05" && labelled && ground.versions(site, "driver").await? == [("580.95.05".to_owned(), 3)].into() {
             break;
         }
         anyhow::ensure!(std::time::Instant::now() < deadline, "image {image}, labelled {labelled}\n{}", drydock.tail());
@@ -195,7 +195,7 @@ async fn without_its_definitions_the_ledger_goes_on() -> anyhow::Result<()> {
         let uri = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         ground.admin(site)?.delete(&uri, &json!({})).await?;
     }
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", 3, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, ""))])?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     Ok(())
 }
@@ -228,7 +228,7 @@ async fn a_missing_verb_is_named() -> anyhow::Result<()> {
         "subjects": [{"kind": "User", "name": User::DrydockA.name(), "apiGroup": "rbac.authorization.k8s.io"}]});
     ground.create(site, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
     workload(&ground, site, 2).await?;
-    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0", 2, "drain: {timeout: 2m}\n"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", 2, "drain: {timeout: 2m}\n"))])?;
     let drydock = ground.drydock("one")?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["pods/eviction"], LONG).await?;
@@ -242,7 +242,7 @@ async fn a_restored_backup_is_noticed_and_nothing_is_done_on_old_facts() -> anyh
     let Some((ground, drydock)) = settled(3, "").await? else { return Ok(()) };
     let site = ground.site("c1");
     let backup = site.plane.snapshot_etcd()?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", 3, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, ""))])?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     ground.tidy(Duration::from_secs(90)).await?;
     site.plane.restore_etcd(&backup).await?;

@@ -10,7 +10,7 @@ use drydock_plan::RolloutState;
 use ground::documents::{base, daemon_set, policy, release};
 use ground::{Ground, SiteSpec};
 
-const LONG: Duration = Duration::from_secs(180);
+const LONG: Duration = Duration::from_secs(60);
 
 fn fleet(driver: &str) -> String {
     let mut text = base(&[("c1", 6)]);
@@ -28,24 +28,24 @@ async fn a_small_cluster_goes_there_and_a_broken_driver_comes_back() -> anyhow::
     };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 6)]).await?;
     let site = ground.site("c1");
-    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
     let _drydock = ground.drydock("one")?;
     let good = ground.ended(&first, LONG).await?;
     assert_eq!(good.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(site, "driver").await?, [("1.0".to_owned(), 6)].into());
+    assert_eq!(ground.versions(site, "driver").await?, [("580.95.05".to_owned(), 6)].into());
 
     site.hollow.inject_yaml(
-        "- badVersion: {component: driver, version: \"2.0\", how: {readyButBroken: {check: training}}}",
+        "- badVersion: {component: driver, version: \"580.105.08\", how: {readyButBroken: {check: training}}}",
     )?;
-    let second = ground.commit("broken", &[("fleet.yaml", fleet("2.0"))])?;
+    let second = ground.commit("broken", &[("fleet.yaml", fleet("580.105.08"))])?;
     let broken = ground.ended(&second, LONG).await?;
     assert_eq!((broken.state.word(), broken.exposed), ("RolledBack", 1));
-    assert_eq!(ground.versions(site, "driver").await?, [("1.0".to_owned(), 6)].into());
+    assert_eq!(ground.versions(site, "driver").await?, [("580.95.05".to_owned(), 6)].into());
 
-    let third = ground.commit("fixed", &[("fleet.yaml", fleet("2.1"))])?;
+    let third = ground.commit("fixed", &[("fleet.yaml", fleet("580.126.09"))])?;
     let fixed = ground.ended(&third, LONG).await?;
     assert_eq!(fixed.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(site, "driver").await?, [("2.1".to_owned(), 6)].into());
+    assert_eq!(ground.versions(site, "driver").await?, [("580.126.09".to_owned(), 6)].into());
     ground.tidy(Duration::from_secs(90)).await?;
     Ok(())
 }

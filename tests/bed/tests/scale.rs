@@ -49,7 +49,7 @@ async fn a_thousand_nodes() -> anyhow::Result<()> {
     };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
     let site = ground.site("c1");
-    let first = ground.commit("first", &[("fleet.yaml", fleet("1.0", nodes))])?;
+    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", nodes))])?;
     let drydock = ground.drydock("one")?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     let work = json!({
@@ -71,7 +71,7 @@ async fn a_thousand_nodes() -> anyhow::Result<()> {
     // An upgrade of everything.
     let before = site.plane.audit()?.len();
     let begun = std::time::Instant::now();
-    let second = ground.commit("second", &[("fleet.yaml", fleet("2.0", nodes))])?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", nodes))])?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     let took = begun.elapsed();
     ground.tidy(Duration::from_secs(180)).await?;

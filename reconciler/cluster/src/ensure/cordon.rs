@@ -85,7 +85,7 @@ pub fn returned(view: &View<'_>, effort: &mut Effort) -> Outcome {
     let body = json!({
         "metadata": {
             "resourceVersion": node.meta.resource_version,
-            "annotations": { names::CORDON: null, names::CORDON_BEFORE: null },
+            "annotations": { names::CORDON: null, names::CORDON_BEFORE: null, names::REBOOT: null },
         },
         "spec": spec,
     });

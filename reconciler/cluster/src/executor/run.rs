@@ -193,8 +193,9 @@ impl Runner {
             Ensure::Cordoned | Ensure::Kept => ensure::cordoned(&view, effort),
             Ensure::Checkpointed { gangs } => ensure::checkpointed(&view, effort, gangs),
             Ensure::Drained { rules } => ensure::drained(&view, effort, rules),
-            Ensure::Applied { component, version, attempt, reboot: _ } => {
-                ensure::apply::applied(&view, effort, component, version.as_ref(), *attempt)
+            Ensure::Applied { component, version, attempt, reboot } => {
+                let outcome = ensure::apply::applied(&view, effort, component, version.as_ref(), *attempt);
+                if *reboot { ensure::apply::with_reboot(&view, outcome) } else { outcome }
             }
             Ensure::Partitioned { layout, name, attempt } => {
                 ensure::partition::partitioned(&view, effort, layout, name.as_ref(), *attempt)

@@ -133,6 +133,7 @@ impl<W: World> Core<W> {
             let at = self.world.now();
             let stored = match change {
                 Change::Adopted(kept) => {
+                    tracing::info!(commit = kept.commit.short(), summary = kept.commit.summary, "a commit is in force");
                     let what = EventKind::Adopted {
                         commit: kept.commit.id.clone(),
                         summary: kept.commit.summary.clone(),
@@ -145,6 +146,7 @@ impl<W: World> Core<W> {
                     stored
                 }
                 Change::Problem(problem) => {
+                    tracing::warn!(%problem, "the newest commit isn't in force");
                     self.store.record(&[NewEvent { at, what: EventKind::SourceProblem { problem } }])
                 }
                 Change::Well => self.store.record(&[NewEvent { at, what: EventKind::SourceWell {} }]),
@@ -170,6 +172,10 @@ impl<W: World> Core<W> {
         let now = self.world.now();
         let later = |span: SignedDuration| now.checked_add(span).unwrap_or(Timestamp::MAX);
         let soon = later(self.rhythm.coalesce);
+        // Without a fleet there is nothing to make a pass for; news of the source or a wish from outside wakes it.
+        if self.desired.in_force().is_none() {
+            return later(self.rhythm.resync);
+        }
         let Some(passed) = self.passed else { return now };
         let resync = passed.checked_add(self.rhythm.resync).unwrap_or(Timestamp::MAX);
         // Not at the event but a little later, so that what happens together is seen together.

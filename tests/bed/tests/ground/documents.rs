@@ -1,7 +1,7 @@
 //! Fleets as text.
 
 /// A document.
-pub fn document(kind: &str, name: &str, spec: &str) -> String {
+pub(crate) fn document(kind: &str, name: &str, spec: &str) -> String {
     let indented: String = spec.trim_matches('\n').lines().map(|line| format!("  {line}\n")).collect();
     format!(
         "---\napiVersion: drydock.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec:\n{indented}"
@@ -9,7 +9,7 @@ pub fn document(kind: &str, name: &str, spec: &str) -> String {
 }
 
 /// Fleet, clusters, pools of one cluster each, a suite of checks.
-pub fn base(clusters: &[(&str, u32)]) -> String {
+pub(crate) fn base(clusters: &[(&str, u32)]) -> String {
     let mut text =
         "apiVersion: drydock.dev/v1alpha1\nkind: Fleet\nmetadata: {name: ground}\nspec: {}\n".to_owned();
     for (name, nodes) in clusters {
@@ -33,7 +33,7 @@ pub fn base(clusters: &[(&str, u32)]) -> String {
 }
 
 /// A policy with one wave for each cluster, in this order; the first batch is one node.
-pub fn policy(waves: &[&str], more: &str) -> String {
+pub(crate) fn policy(waves: &[&str], more: &str) -> String {
     let waves: String = waves
         .iter()
         .map(|name| {
@@ -52,7 +52,7 @@ pub fn policy(waves: &[&str], more: &str) -> String {
 }
 
 /// A component delivered by DaemonSet.
-pub fn daemon_set(name: &str, class: &str, disruption: &str) -> String {
+pub(crate) fn daemon_set(name: &str, class: &str, disruption: &str) -> String {
     document(
         "Component",
         name,
@@ -63,7 +63,7 @@ pub fn daemon_set(name: &str, class: &str, disruption: &str) -> String {
 }
 
 /// A release: component and version.
-pub fn release(name: &str, components: &[(&str, &str)]) -> String {
+pub(crate) fn release(name: &str, components: &[(&str, &str)]) -> String {
     let list: String = components.iter().map(|(c, v)| format!("  {c}: \"{v}\"\n")).collect();
     document("Release", name, &format!("components:\n{list}"))
 }

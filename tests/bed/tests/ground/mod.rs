@@ -1,8 +1,8 @@
 //! A fleet on real API servers: planes with hollow nodes, a repository, and the real program.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
-pub mod documents;
+pub(crate) mod documents;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,12 @@ impl Ground {
     /// Commits these files, the first time as a new repository.
     pub fn commit(&self, message: &str, files: &[(&str, String)]) -> anyhow::Result<String> {
         let author = Author { name: "Test".to_owned(), email: "test@example.com".to_owned() };
+        let sources: Vec<_> = files
+            .iter()
+            .map(|(path, text)| drydock_spec::SourceFile { path: (*path).to_owned(), bytes: text.clone().into_bytes() })
+            .collect();
+        let loaded = drydock_spec::load(&sources);
+        anyhow::ensure!(loaded.fleet.is_some(), "the test's documents are wrong: {:?}", loaded.diagnostics);
         let mut count = self.commits.lock().unwrap();
         *count += 1;
         let time = Timestamp::from_second(1_790_000_000 + *count * 60)?;
@@ -192,6 +198,13 @@ impl Ground {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// The last lines of every log.
+    fn logs(&self) -> String {
+        let folders = std::fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
+        let logs = folders.map(|entry| entry.path().join("log")).filter(|log| log.is_file());
+        logs.map(|log| format!("---- {}\n{}\n", log.display(), drydock_bed::process::tail(&log))).collect()
     }
 
     /// Waits until the rollout of a commit has ended, with the way back it may have started.

@@ -8,7 +8,8 @@ pub(crate) mod operator;
 mod pods;
 pub(crate) mod workload;
 
-use drydock_plan::Blocker;
+use drydock_api::names;
+use drydock_plan::{Blocker, StepState};
 use drydock_spec::{ComponentClass, ComponentName, ComponentSpec, ComponentVersion, Delivery};
 use jiff::SignedDuration;
 use serde_json::json;
@@ -48,6 +49,21 @@ pub fn applied(
             Outcome::failed(format!("{component} is only observed; somebody else moves it"))
         }
     }
+}
+
+/// The same, and the node is asked to reboot once the version is in place. That it has come back is judged by its boot id,
+/// by whoever planned it.
+#[must_use]
+pub fn with_reboot(view: &View<'_>, mut outcome: Outcome) -> Outcome {
+    let generation = view.action.generation.to_string();
+    let asked = view.node.meta.annotation(names::REBOOT) == Some(generation.as_str());
+    if outcome.state == StepState::Done && !asked {
+        let body = json!({ "metadata": { "annotations": { names::REBOOT: generation } } });
+        let uri = Kind::NODE.one(None, view.name());
+        let request = Request::Patch { uri, patch: Patch::Merge, body };
+        outcome.calls.push(Call { key: "reboot".to_owned(), request });
+    }
+    outcome
 }
 
 /// Looks again after this time while something is awaited that wakes by itself when it comes.

@@ -50,9 +50,11 @@ impl Leaver<'_> {
     }
 }
 
-/// Made by drydock: its checks run on nodes that are emptied, and it must not evict itself.
+/// Made by drydock for the node's visit: its checks run on nodes that are emptied. What it has delivered by Deployment is
+/// work like any other, and may be rebooted away as little.
 fn is_own(pod: &PodObject) -> bool {
-    pod.meta.label(names::CHECK).is_some() || pod.meta.label(names::MANAGED_BY) == Some(names::MANAGER)
+    let made = pod.meta.label(names::MANAGED_BY) == Some(names::MANAGER);
+    pod.meta.label(names::CHECK).is_some() || made && pod.meta.label(names::COMPONENT).is_none()
 }
 
 /// Every pod on the node that has to leave, in the order of eviction.
