@@ -32,5 +32,17 @@ fn schemas_are_fresh() {
             .filter(|name| name.ends_with(".schema.json") && !known.contains(name.as_str()))
             .map(|name| format!("schemas/{name} belongs to no kind")),
     );
+    for definition in drydock_api::crd::definitions() {
+        let name = definition.metadata.name.as_deref().unwrap();
+        let fresh = drydock_spec::yaml::to_string(&definition).unwrap();
+        let path = folder.join("crds").join(format!("{name}.yaml"));
+        if bless() {
+            fs::create_dir_all(folder.join("crds")).unwrap();
+            fs::write(&path, &fresh).unwrap();
+        }
+        if fs::read_to_string(&path).unwrap_or_default() != fresh {
+            findings.push(format!("schemas/crds/{name}.yaml isn't what the types say"));
+        }
+    }
     assert_clean("schemas/ is stale: drydock schema --out schemas", &findings);
 }
