@@ -289,6 +289,7 @@ impl Pass<'_> {
     fn reserve_unit(&mut self, unit: &Unit, rollout: &RolloutRecord, wave: u16, batch: u32) {
         for &i in &unit.nodes {
             self.count_reservation(i);
+            self.lay_down(i);
             self.reserve(i, rollout, unit, Step::Preflight);
             if let Some(a) = &mut self.edit(i).assignment {
                 a.batch = Some(batch);

@@ -77,6 +77,16 @@ impl Pass<'_> {
         }
     }
 
+    /// Before its turn: what it carried on an earlier visit is over, unless it is to be taken back.
+    pub(crate) fn lay_down(&mut self, i: usize) {
+        if !self.carries(i).is_empty()
+            && !self.goes_back(i)
+            && let Some(a) = &mut self.edit(i).assignment
+        {
+            a.carries.clear();
+        }
+    }
+
     /// The node of a cluster on whose visit this component changes, or may go back.
     fn carrier(&self, cluster: usize, name: &ComponentName) -> Option<usize> {
         let mut known = self.carriers.borrow_mut();

@@ -178,7 +178,20 @@ fn set_release(draw: Draw, documents: &mut Documents, release: &str) -> String {
             moved.push(name);
         }
     }
-    format!("{} run {release}", moved.join(", "))
+    let what = format!("{} run {release}", moved.join(", "));
+    if draw.text("scheduler").chance(0.3) {
+        return format!("{what}; {}", set_scheduler(draw, documents));
+    }
+    what
+}
+
+/// What a cluster has once is the same in all releases, since pools of one cluster run different ones.
+fn set_scheduler(draw: Draw, documents: &mut Documents) -> String {
+    let version = one_of(draw.text("which scheduler"), &["7.1", "7.1", "7.2", "7.0"]);
+    for name in documents.names("releases") {
+        documents.spec("releases", &name)["components"]["scheduler"] = json!(version);
+    }
+    format!("schedulers are {version}")
 }
 
 fn first_edit(draw: Draw, documents: &mut Documents) -> String {

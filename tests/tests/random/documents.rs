@@ -185,7 +185,8 @@ fn releases(draw: Draw) -> Map<String, Value> {
                 "toolkit": format!("1.{}", moved("toolkit")),
                 "plugin": format!("0.{}", moved("plugin")),
                 "agent": format!("4.{}", moved("agent")),
-                "scheduler": format!("7.{}", moved("scheduler")),
+                // All pools of a cluster share one, so all releases name the same.
+                "scheduler": "7.0",
             });
             if firmware {
                 parts["firmware"] = json!(format!("99.{}", moved("firmware")));

@@ -58,6 +58,14 @@ fn place(draw: Draw, pools: &[Pool]) -> Place {
 
 /// A component with a version of one of the releases that come later.
 fn bad_version(draw: Draw, documents: &Documents, place: Place) -> Option<FaultSpec> {
+    if draw.text("scheduler").chance(0.15) {
+        return Some(FaultSpec::BadVersion {
+            component: "scheduler".parse().ok()?,
+            version: Version::new(one_of(draw.text("which scheduler"), &["7.1", "7.2"])),
+            place,
+            how: how(draw),
+        });
+    }
     let release = one_of(draw.text("release"), &["r2", "r2", "r3", "r4", "r1"]);
     let component = one_of(
         draw.text("component"),

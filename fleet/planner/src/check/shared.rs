@@ -61,7 +61,10 @@ fn begins_alone(view: &View<'_>, fresh: &Fresh<'_>, carriers: &Carriers<'_>, fou
     for name in wanted.0.keys().filter(|name| facts::is_shared(view.input.fleet, name)) {
         let Some(held) = carriers.get(&(cluster, name)) else { continue };
         let mate = held.visit.unit == fresh.visit.unit && held.visit.rollout == fresh.visit.rollout;
-        found.when(!mate && held.id != fresh.id, SHARED, || {
+        // Where both begin with this plan, who has it already may have begun first.
+        let has_it = fresh.seen.is_some_and(|seen| seen.running.vector.get(name) == wanted.get(name));
+        let first = has_it && view.fresh.iter().any(|other| other.id == held.id);
+        found.when(!mate && !first && held.id != fresh.id, SHARED, || {
             format!("{} begins while {} changes {name}, which it relies on", fresh.id, held.id)
         });
     }
