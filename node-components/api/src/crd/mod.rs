@@ -9,7 +9,9 @@ mod node;
 mod rollout;
 
 use jiff::Timestamp;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -113,13 +115,30 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
 /// so that nobody who waits for it takes it for ready.
 fn unobserved(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut definition.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let mut schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        if let Some(schema) = schema.as_deref_mut() {
+            without_defaults(schema);
+        }
         let status = schema.and_then(|schema| schema.properties.as_mut()?.get_mut("status"));
         if let Some(status) = status {
             status.default = Some(JSON(serde_json::json!({ "observedGeneration": -1 })));
         }
     }
     definition
+}
+
+/// What isn't said isn't there: an API server that writes `gpus: 0` into an object says what nobody has observed.
+fn without_defaults(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+    schema.properties.iter_mut().flat_map(|map| map.values_mut()).for_each(without_defaults);
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => without_defaults(items),
+        Some(JSONSchemaPropsOrArray::Schemas(all)) => all.iter_mut().for_each(without_defaults),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        without_defaults(values);
+    }
 }
 
 /// Cuts a text at a character boundary.
@@ -153,6 +172,7 @@ mod tests {
             let text = serde_json::to_string(definition).unwrap();
             // The API server warns about formats it doesn't know.
             assert!(!text.contains("uint"), "{text}");
+            assert_eq!(text.matches("\"default\":").count(), 1, "{text}");
             assert!(definition.spec.versions[0].subresources.as_ref().is_some_and(|s| s.status.is_some()));
         }
     }

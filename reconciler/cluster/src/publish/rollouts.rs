@@ -1,11 +1,11 @@
 //! The objects of rollouts: what was written, and what is worth writing now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use drydock_api::crd::{Rollout, RolloutStatus};
 use drydock_api::names;
-use drydock_plan::{RolloutRecord, RolloutReport};
+use drydock_plan::{RolloutId, RolloutRecord, RolloutReport};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -27,13 +27,15 @@ pub(super) struct Written {
     pub(super) status: RolloutStatus,
     /// The object's `metadata.generation`.
     generation: i64,
+    uid: String,
     pub(super) at: Instant,
 }
 
 impl Written {
     fn of(object: Rollout, at: Instant) -> Option<(String, Self)> {
         let generation = object.metadata.generation.unwrap_or(0);
-        Some((object.metadata.name?, Self { status: object.status.unwrap_or_default(), generation, at }))
+        let (status, uid) = (object.status.unwrap_or_default(), object.metadata.uid.unwrap_or_default());
+        Some((object.metadata.name?, Self { status, generation, uid, at }))
     }
 }
 
@@ -58,6 +60,8 @@ pub(super) fn worth(written: &Written, new: &RolloutStatus, now: Instant, purse:
 pub(super) struct RolloutDesk {
     /// Absent until the objects that are there were read.
     written: Option<BTreeMap<String, Written>>,
+    /// Rollouts that were in the ledger in this process.
+    known: BTreeSet<RolloutId>,
 }
 
 impl RolloutDesk {
@@ -91,6 +95,34 @@ impl RolloutDesk {
             shared.purse().spend(requests);
             if let Some((name, now)) = write(shared, record, new, before).await? {
                 written.insert(name, now);
+            }
+        }
+        self.forget(shared, facts).await
+    }
+
+    /// Deletes objects of rollouts that the ledger has forgotten. What this process has never seen in the ledger stays:
+    /// a ledger that was lost must not take with it what it could be made from.
+    async fn forget(&mut self, shared: &Shared, facts: &Facts) -> Result<(), CallError> {
+        let gone: Vec<RolloutId> =
+            self.known.iter().filter(|id| !facts.ledger.rollouts.contains_key(*id)).cloned().collect();
+        self.known.extend(facts.ledger.rollouts.keys().cloned());
+        for id in gone {
+            let uid = self.written.as_ref().and_then(|all| all.get(id.as_str())).map(|one| one.uid.clone());
+            if let Some(uid) = uid {
+                let options = json!({
+                    "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid },
+                });
+                let uri = Kind::ROLLOUT.one(Some(&shared.namespace), id.as_str());
+                match shared.home.delete(&uri, &options).await {
+                    Ok(()) => {}
+                    // Gone already, or another object of the same name, which isn't ours to delete.
+                    Err(error) if error.is_absent() || error.is_conflict() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.known.remove(&id);
+            if let Some(all) = &mut self.written {
+                all.remove(id.as_str());
             }
         }
         Ok(())

@@ -379,6 +379,11 @@ async fn a_forgotten_node_takes_its_object_along_and_a_lost_ledger_does_not() {
     scene.apply(LedgerChange::ForgetNode(id(1)));
     stage.after(&mut scene, 5).await;
     assert!(stage.node(0).is_some() && stage.node(1).is_none() && stage.node(2).is_some());
+    let run = || fake.object("/apis/drydock.dev/v1alpha1/namespaces/ns/rollouts/h100-1");
+    assert!(run().is_some());
+    scene.apply(LedgerChange::ForgetRollout(RolloutId::new("h100-1")));
+    stage.after(&mut scene, 5).await;
+    assert!(run().is_none());
     drop(stage);
     // Another process with a ledger that knows one node of this cluster only.
     let stage = Stage::start(&fake);
