@@ -268,7 +268,9 @@ impl World {
     /// Ends what a node is doing, unless that can't be broken off, and begins its intent.
     pub(crate) fn take_up(&mut self, id: &NodeId) {
         let Some(node) = self.nodes.get_mut(id) else { return };
-        if node.busy() {
+        // What a machine was doing that never comes back doesn't go on, and its cordon is the API server's matter.
+        let dead = node.down.is_some_and(|down| down.back.is_none());
+        if node.busy() && !dead {
             node.answer(drydock_plan::StepState::Working { remaining: 1, blocked_by: None });
             self.touch(id);
         } else {

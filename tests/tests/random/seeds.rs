@@ -36,4 +36,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     (206777, "a rollback went to a release that had failed on other nodes of the pool"),
     (215389, "a node was turned back in the middle of what can't be taken back"),
     (1024889, "a write to a machine that is gone reached the new one of the same name"),
+    (4134, "what a node had carried on an earlier visit it carried again, beside others that relied on it"),
+    (9129, "a dead machine was busy for ever with what it was doing, and kept its cordon"),
 ];
