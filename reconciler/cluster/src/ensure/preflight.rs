@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use drydock_api::names;
-use drydock_plan::{CheckOrder, StepState};
+use drydock_plan::{CheckOrder, CheckResult, NodeId, RawVerdict, StepState};
 use drydock_spec::{ComponentName, ComponentVersion, Delivery};
 use serde_json::Value;
 
@@ -34,9 +34,53 @@ pub fn preflight(
     if fetched.state != StepState::Done {
         return fetched;
     }
-    let mut outcome = check::checked(view, effort, orders);
+    let mut free = Vec::new();
+    let mut in_use = Vec::new();
+    for order in orders {
+        match held(view, effort, order) {
+            None => free.push(order.clone()),
+            Some(result) => in_use.push(result),
+        }
+    }
+    let mut outcome = check::checked(view, effort, &free);
+    outcome.checks.extend(in_use);
     outcome.calls.splice(0..0, fetched.calls);
     outcome
+}
+
+/// A check that needs GPUs which jobs hold can't run before they have left. That says nothing against the node: it works
+/// for somebody. Decided once for an intent, or a job that ends would make its result another one with every look.
+fn held(view: &View<'_>, effort: &mut Effort, order: &CheckOrder) -> Option<CheckResult> {
+    let note = format!("gpus for {}", order.name);
+    let (at, said) = effort
+        .notes
+        .entry(note)
+        .or_insert_with(|| (view.now, gpus_in_use(view, order).unwrap_or_default()))
+        .clone();
+    (!said.is_empty()).then(|| CheckResult {
+        check: order.name.clone(),
+        verdict: RawVerdict::NotApplicable,
+        value: None,
+        detail: said,
+        started: at,
+        finished: at,
+        partner: order.partner.clone(),
+    })
+}
+
+/// What is held on the first node of the check that hasn't enough free.
+fn gpus_in_use(view: &View<'_>, order: &CheckOrder) -> Option<String> {
+    let others = order.nodes.iter().map(NodeId::node).filter(|node| *node != view.name());
+    std::iter::once(view.name()).chain(others).find_map(|node| {
+        let offered: u32 = view.objects.nodes.get(node)?.devices.values().sum();
+        let holds = |pod: &&std::sync::Arc<crate::objects::PodObject>| {
+            !pod.finished() && pod.meta.label(names::CHECK).is_none()
+        };
+        let held: u32 = view.objects.pods_on(node).filter(holds).map(|pod| pod.devices).sum();
+        let free = offered.saturating_sub(held);
+        (held > 0 && free < order.gpus)
+            .then(|| format!("jobs hold {held} of {offered} devices of {node}, and it needs {}", order.gpus))
+    })
 }
 
 /// A DaemonSet that somebody else has made for the component, and that would go on running on this node beside drydock's.

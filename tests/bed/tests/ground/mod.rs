@@ -204,7 +204,13 @@ impl Ground {
     fn logs(&self) -> String {
         let folders = std::fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
         let logs = folders.map(|entry| entry.path().join("log")).filter(|log| log.is_file());
-        logs.map(|log| format!("---- {}\n{}\n", log.display(), drydock_bed::process::tail(&log))).collect()
+        let told = |log: PathBuf| {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().rev().take(25).collect();
+            let last: Vec<&str> = lines.into_iter().rev().collect();
+            format!("---- {}\n{}\n", log.display(), last.join("\n"))
+        };
+        logs.map(told).collect()
     }
 
     /// Waits until the rollout of a commit has ended, with the way back it may have started.

@@ -135,7 +135,7 @@ fn body(
     let mut template = workload::pod_template(item.name, object, version, view.settings);
     let labels = json!({
         names::MANAGED_BY: "drydock",
-        names::NODE: view.name(),
+        names::NODE: super::super::check::label(view.name()),
         names::GENERATION: view.action.generation.to_string(),
     });
     if let Some(own) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {

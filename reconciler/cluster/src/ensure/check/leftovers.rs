@@ -14,8 +14,8 @@ use crate::objects::{Key, Meta, PodObject, Watched as _};
 /// What names of drydock's single pods begin with: `drydock-prefetch-…`, `drydock-probe-…`.
 const SINGLE: &str = "drydock-p";
 
-/// Deletes what drydock has made for intents that aren't wanted any more, also before a restart: Jobs of checks, and pods
-/// that fetched images or tried something out. `wanted` has the generation of every node of the cluster that is asked
+/// Deletes what drydock has made for intents that aren't wanted any more, also before a restart: Jobs of checks, Jobs
+/// that have put software on a node, and pods that fetched images or tried something out. `wanted` has the generation of every node of the cluster that is asked
 /// for anything.
 ///
 /// The Job of a group that is over is left: nodes of other intents may still read it, and Kubernetes deletes it in time.
@@ -31,10 +31,13 @@ pub fn leftovers(objects: &Objects, wanted: &BTreeMap<Arc<str>, Generation>) -> 
             && (generation.is_none() || generation != meta.label(names::GENERATION))
     };
     let jobs = objects.jobs.values().filter(|job| {
-        let shared = job.meta.label(names::CHECK_GROUP).is_some();
-        job.meta.label(names::CHECK).is_some()
-            && unwanted(&job.meta)
-            && !(shared && (job.complete || job.failure.is_some()))
+        let over = job.complete || job.failure.is_some();
+        let may_go = match (job.meta.label(names::CHECK), job.meta.label(names::CHECK_GROUP)) {
+            (Some(_), shared) => !(shared.is_some() && over),
+            // What puts software on a node is never broken off half-way.
+            (None, _) => over && job.meta.label(names::GENERATION).is_some(),
+        };
+        may_go && unwanted(&job.meta)
     });
     let pods = single_pods(objects).into_iter().filter(|pod| {
         let made = [names::CHECK, names::PREFETCH, names::PROBE];
