@@ -1,5 +1,7 @@
 //! The ledger in a real API server: commits, races, a restored etcd, the lease, and the objects that are published.
 
+#![allow(clippy::unwrap_used, reason = "all of it is test code")]
+
 mod common;
 
 use std::collections::BTreeMap;

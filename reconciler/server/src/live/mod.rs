@@ -5,6 +5,7 @@
 
 mod notices;
 mod options;
+mod publishing;
 mod world;
 
 use std::future::Future;
@@ -256,9 +257,12 @@ impl House {
         let source_task = tokio::spawn(source_run(Box::pin(async move { stop.stopping().await })));
         let feed = shared.subscribe();
         let namespace = options.settings.namespace.clone();
+        let records =
+            publishing::run(self.home.clone(), namespace.clone(), callers.clone(), engine.snapshot());
+        let records = tokio::spawn(records).abort_handle();
         let notices = tokio::spawn(notices::run(feed, callers, self.home.clone(), namespace)).abort_handle();
         let engine_task = tokio::spawn(engine_run.run());
-        Ok(Running { engine, engine_task, notices, source_task, api, _watching: watching })
+        Ok(Running { engine, engine_task, notices, records, source_task, api, _watching: watching })
     }
 }
 
@@ -268,6 +272,7 @@ struct Running {
     source_task: tokio::task::JoinHandle<()>,
     api: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
     notices: tokio::task::AbortHandle,
+    records: tokio::task::AbortHandle,
     _watching: Option<drydock_source::Watching>,
 }
 
@@ -281,6 +286,7 @@ impl Running {
             api.abort();
         }
         self.notices.abort();
+        self.records.abort();
         let ended = self.engine_task.await.map_err(|error| LiveError::Task(error.to_string()))?;
         let _ = self.source_task.await;
         match std::fs::remove_file(directory.address()) {
