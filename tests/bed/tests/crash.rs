@@ -120,7 +120,7 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
             nodes.find_map(|(id, n)| (n.visit.as_ref()?.step == drydock_plan::Step::Drain).then(|| id.clone()))
         })
         .await?;
-    drydock.why(draining.as_str(), &["poddisruptionbudget/team/keep"], LONG).await?;
+    drydock.why(draining.as_str(), &["disruptionBudget", "team/keep"], LONG).await?;
     site.plane.stop_apiserver();
     tokio::time::sleep(Duration::from_secs(60)).await;
     site.plane.start_apiserver().await?;

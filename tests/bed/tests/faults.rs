@@ -88,7 +88,7 @@ async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> any
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
     ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
     let node = draining(&ground).await?;
-    drydock.why(&format!("c1/{node}"), &["poddisruptionbudget/team/keep"], LONG).await?;
+    drydock.why(&format!("c1/{node}"), &["disruptionBudget", "team/keep"], LONG).await?;
     ground
         .until("the node is given back", LONG, |ledger| {
             ledger.nodes.values().any(|n| n.assignment.as_ref().is_some_and(|a| a.deferrals > 0) && n.visit.is_none()).then_some(())

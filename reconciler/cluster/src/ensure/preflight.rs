@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use drydock_api::names;
 use drydock_plan::{CheckOrder, CheckResult, NodeId, RawVerdict, StepState};
 use drydock_spec::{ComponentName, ComponentVersion, Delivery};
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::{Effort, Outcome, View, check};
@@ -43,6 +44,9 @@ pub fn preflight(
         }
     }
     let mut outcome = check::checked(view, effort, &free);
+    if taken_meanwhile(view, effort, &free, &outcome) {
+        outcome = outcome.again(view.now, SignedDuration::from_millis(100));
+    }
     outcome.checks.extend(in_use);
     outcome.calls.splice(0..0, fetched.calls);
     outcome
@@ -51,10 +55,9 @@ pub fn preflight(
 /// A check that needs GPUs which jobs hold can't run before they have left. That says nothing against the node: it works
 /// for somebody. Decided once for an intent, or a job that ends would make its result another one with every look.
 fn held(view: &View<'_>, effort: &mut Effort, order: &CheckOrder) -> Option<CheckResult> {
-    let note = format!("gpus for {}", order.name);
     let (at, said) = effort
         .notes
-        .entry(note)
+        .entry(gpus_note(order))
         .or_insert_with(|| (view.now, gpus_in_use(view, order).unwrap_or_default()))
         .clone();
     (!said.is_empty()).then(|| CheckResult {
@@ -66,6 +69,25 @@ fn held(view: &View<'_>, effort: &mut Effort, order: &CheckOrder) -> Option<Chec
         finished: at,
         partner: order.partner.clone(),
     })
+}
+
+/// Jobs may take the GPUs between the look and the check's pod, most of all when other nodes are emptied just then. A
+/// check that has no place yet gives way to them. True when one did.
+fn taken_meanwhile(view: &View<'_>, effort: &mut Effort, orders: &[CheckOrder], so_far: &Outcome) -> bool {
+    let mut gave_way = false;
+    for order in orders {
+        let known = so_far.checks.iter().any(|result| result.check == order.name);
+        let placed = view.pods().any(|pod| pod.meta.label(names::CHECK) == Some(order.name.as_str()));
+        if let Some(said) = gpus_in_use(view, order).filter(|_| !known && !placed) {
+            effort.notes.insert(gpus_note(order), (view.now, said));
+            gave_way = true;
+        }
+    }
+    gave_way
+}
+
+fn gpus_note(order: &CheckOrder) -> String {
+    format!("gpus for {}", order.name)
 }
 
 /// What is held on the first node of the check that hasn't enough free.

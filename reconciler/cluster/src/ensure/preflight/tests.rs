@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drydock_api::names;
-use drydock_plan::{Blocker, Ensure, StepState};
+use drydock_plan::{Blocker, CheckOrder, Ensure, RawVerdict, StepState};
 use drydock_spec::{ComponentName, ComponentVersion};
 use http::StatusCode;
 use jiff::SignedDuration;
@@ -286,4 +286,36 @@ fn merge(into: &mut Value, more: Value) {
         }
         (into, more) => *into = more,
     }
+}
+
+#[test]
+fn a_check_gives_way_to_jobs_that_hold_the_gpus() {
+    let pod = |name: &str, gpus: u32| {
+        json!({"metadata": {"name": name, "namespace": "team", "uid": name}, "spec": {"nodeName": "n1",
+            "containers": [{"image": "i", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}, "status": {"phase": "Running"}})
+    };
+    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}});
+    let order: CheckOrder = serde_json::from_value(json!({
+        "name": "smoke", "class": "driver", "on": "node", "partner": null, "nodes": ["c1/n1"], "run": {"image": "i"},
+        "gpus": 8, "timeout": "20s", "repeats": 1, "attempt": 1
+    }))
+    .unwrap();
+    let none = BTreeMap::new();
+    let ensure = Ensure::Preflight { artifacts: none.clone(), checks: vec![order.clone()] };
+    let orders = [order];
+
+    // They hold some from the begin.
+    let busy = Scene::node(node.clone()).with::<PodObject>([pod("work", 1)]);
+    let outcome = preflight(&busy.view(&ensure), &mut effort(), &none, &orders);
+    assert_eq!((outcome.state, outcome.checks[0].verdict), (StepState::Done, RawVerdict::NotApplicable));
+
+    // They come after its Job was made and before its pod has a place.
+    let free = Scene::node(node);
+    let mut tried = effort();
+    let outcome = preflight(&free.view(&ensure), &mut tried, &none, &orders);
+    assert!(outcome.checks.is_empty() && outcome.calls.len() == 1, "{outcome:?}");
+    let busy = free.with::<PodObject>([pod("work", 8)]);
+    preflight(&busy.view(&ensure), &mut tried, &none, &orders);
+    let outcome = preflight(&busy.view(&ensure), &mut tried, &none, &orders);
+    assert_eq!((outcome.state, outcome.checks[0].verdict), (StepState::Done, RawVerdict::NotApplicable));
 }
