@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drydock_plan::{Action, GangId, Inventory, NodeId, ObservedCluster};
 use drydock_spec::{Access, ClusterName, Fleet};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -22,6 +22,9 @@ use crate::watch::{self, Shared};
 
 /// What changes within this time is told to the engine once.
 const TELL_EVERY: Duration = Duration::from_millis(100);
+/// So long the first pass waits for a cluster that hasn't answered since this process began. Lists of a large cluster take
+/// seconds; one that takes longer is left behind, and the others go on.
+const FIRST_FACTS_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 /// Pause between two tries to make a client: a Secret that is missing appears when somebody makes it.
 const CONNECT_PAUSE: Duration = Duration::from_secs(15);
 
@@ -80,6 +83,10 @@ struct Member {
     desk: Arc<Desk>,
     observer: Observer,
     seen_at: Timestamp,
+    /// When it was begun with.
+    begun: Timestamp,
+    /// Its facts have been complete once.
+    whole: bool,
     /// Instants at which a node's facts change by time alone.
     wakes: BTreeMap<Arc<str>, Timestamp>,
     gangs: BTreeMap<GangId, drydock_plan::ObservedGang>,
@@ -121,6 +128,14 @@ impl Clusters {
     #[must_use]
     pub fn callers(&self) -> Callers {
         self.callers.clone()
+    }
+
+    /// Every cluster has been seen whole since it was begun with, or has had its time. What a cluster's nodes are is then
+    /// known, or it is known that it doesn't answer.
+    #[must_use]
+    pub fn is_complete(&self, now: Timestamp) -> bool {
+        let patient = |member: &Member| now.duration_since(member.begun) < FIRST_FACTS_WITHIN;
+        self.members.values().all(|member| member.whole || !patient(member))
     }
 
     /// Another fleet is in force: clusters that it names are looked at, others aren't any more. A cluster whose access
@@ -169,6 +184,8 @@ impl Clusters {
             desk,
             observer: Observer::default(),
             seen_at,
+            begun: now,
+            whole: false,
             wakes: BTreeMap::new(),
             gangs: BTreeMap::new(),
             task,
@@ -234,6 +251,7 @@ fn refresh_member(
     if trouble.is_none() {
         // Every stream was heard lately, so what was seen of them is how it is.
         member.seen_at = now;
+        member.whole = true;
     }
     let observed = ObservedCluster { seen_at: member.seen_at, error: trouble };
     let mut changed = inventory

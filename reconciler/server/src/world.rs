@@ -28,6 +28,11 @@ pub trait World: Send + 'static {
     fn next_event(&self) -> Option<Timestamp>;
     /// Lets time pass: everything up to `to` happens, in order, nothing is left out.
     fn advance(&mut self, to: Timestamp);
+    /// Whether everything that can be observed has been, since this process began. Until then no pass is made: nodes
+    /// that just haven't been listed yet would look like nodes that don't exist.
+    fn is_complete(&self) -> bool {
+        true
+    }
     /// What can be observed, with pools assigned by the fleet in force.
     fn inventory(&self) -> &Inventory;
     /// Asks for something to be made true.

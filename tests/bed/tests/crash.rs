@@ -113,20 +113,34 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08").replace("min: 12", "min: 4"))])?;
+    let second =
+        ground.commit("second", &[("fleet.yaml", fleet("580.105.08").replace("min: 12", "min: 4"))])?;
     let draining = ground
         .until("a node that drains", LONG, |ledger| {
             let mut nodes = ledger.nodes.iter();
-            nodes.find_map(|(id, n)| (n.visit.as_ref()?.step == drydock_plan::Step::Drain).then(|| id.clone()))
+            nodes
+                .find_map(|(id, n)| (n.visit.as_ref()?.step == drydock_plan::Step::Drain).then(|| id.clone()))
         })
         .await?;
     drydock.why(draining.as_str(), &["disruptionBudget", "team/keep"], LONG).await?;
     site.plane.stop_apiserver();
     tokio::time::sleep(Duration::from_secs(60)).await;
     site.plane.start_apiserver().await?;
-    ground.admin(site)?.delete("/apis/policy/v1/namespaces/team/poddisruptionbudgets/keep", &json!({})).await?;
+    ground
+        .admin(site)?
+        .delete("/apis/policy/v1/namespaces/team/poddisruptionbudgets/keep", &json!({}))
+        .await?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(site, "driver").await?, [("580.105.08".to_owned(), 4)].into());
+    let versions = ground.versions(site, "driver").await?;
+    let ledger = ground.ledger().await?;
+    let told = ground::describe(&ledger);
+    assert_eq!(
+        versions,
+        [("580.105.08".to_owned(), 4)].into(),
+        "{told}\n{:?}\n{}",
+        ledger.nodes,
+        drydock.tail()
+    );
     ground.tidy(Duration::from_secs(90)).await
 }
 
@@ -144,7 +158,9 @@ async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
     ground.kubeconfig(User::DrydockB, &other)?;
     let commit = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
     let first = ground.drydock("one")?;
-    ground.until("a node of the first leader", LONG, |l| l.nodes.values().find(|n| n.visit.is_some()).map(drop)).await?;
+    ground
+        .until("a node of the first leader", LONG, |l| l.nodes.values().find(|n| n.visit.is_some()).map(drop))
+        .await?;
     let second = ground.drydock_with("two", &other, &[])?;
     let stopped = std::time::Instant::now();
     first.signal("STOP")?;
@@ -170,6 +186,10 @@ async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
     let begin = writes.iter().position(|(b, _)| *b).expect("the second wrote");
     let late: Vec<&String> = writes[begin..].iter().filter(|(b, _)| !b).map(|(_, e)| e).collect();
     assert_eq!(late, Vec::<&String>::new());
-    eprintln!("the second led {took:?} after the first was stopped; {} writes of the first before, {} of the second after", begin, writes.len() - begin);
+    eprintln!(
+        "the second led {took:?} after the first was stopped; {} writes of the first before, {} of the second after",
+        begin,
+        writes.len() - begin
+    );
     ground.tidy(Duration::from_secs(90)).await
 }

@@ -91,7 +91,11 @@ async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> any
     drydock.why(&format!("c1/{node}"), &["disruptionBudget", "team/keep"], LONG).await?;
     ground
         .until("the node is given back", LONG, |ledger| {
-            ledger.nodes.values().any(|n| n.assignment.as_ref().is_some_and(|a| a.deferrals > 0) && n.visit.is_none()).then_some(())
+            ledger
+                .nodes
+                .values()
+                .any(|n| n.assignment.as_ref().is_some_and(|a| a.deferrals > 0) && n.visit.is_none())
+                .then_some(())
         })
         .await?;
     let running = ground.list(site, "/api/v1/namespaces/team/pods").await?;
@@ -127,7 +131,10 @@ async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyho
     ground
         .until("the node is known to be gone", LONG, |ledger| {
             let gone = ledger.nodes.iter().find(|(id, _)| id.node() == node);
-            gone.is_none_or(|(_, n)| n.assignment.as_ref().is_some_and(|a| a.outcome == Some(NodeOutcome::Gone))).then_some(())
+            gone.is_none_or(|(_, n)| {
+                n.assignment.as_ref().is_some_and(|a| a.outcome == Some(NodeOutcome::Gone))
+            })
+            .then_some(())
         })
         .await?;
     let fresh = NodeSpec::new(&node).label("pool", "c1").device("nvidia.com/gpu", 8);
@@ -167,20 +174,34 @@ async fn a_label_taken_away_and_a_daemon_set_edited_by_hand_are_healed() -> anyh
     let site = ground.site("c1");
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let key = format!("{}driver", names::VERSION_PREFIX);
-    patch(&ground, site, &format!("/api/v1/nodes/{name}"), json!({"metadata": {"labels": {key.as_str(): null}}})).await?;
+    patch(
+        &ground,
+        site,
+        &format!("/api/v1/nodes/{name}"),
+        json!({"metadata": {"labels": {key.as_str(): null}}}),
+    )
+    .await?;
     let sets = ground.list(site, "/apis/apps/v1/namespaces/gpu/daemonsets").await?;
     let set = sets[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let edit = json!({"spec": {"template": {"spec": {"hostNetwork": true, "containers": [{"name": "driver", "image": "evil:1"}]}}}});
     patch(&ground, site, &format!("/apis/apps/v1/namespaces/gpu/daemonsets/{set}"), edit).await?;
     let deadline = std::time::Instant::now() + LONG;
     loop {
-        let set: Value = ground.admin(site)?.get(&format!("/apis/apps/v1/namespaces/gpu/daemonsets/{set}")).await?;
+        let set: Value =
+            ground.admin(site)?.get(&format!("/apis/apps/v1/namespaces/gpu/daemonsets/{set}")).await?;
         let image = set["spec"]["template"]["spec"]["containers"][0]["image"].clone();
         let labelled = ground.nodes(site).await?.iter().all(|n| n["metadata"]["labels"][&key].is_string());
-        if image == "reg/driver:580.95.05" && labelled && ground.versions(site, "driver").await? == [("580.95.05".to_owned(), 3)].into() {
+        if image == "reg/driver:580.95.05"
+            && labelled
+            && ground.versions(site, "driver").await? == [("580.95.05".to_owned(), 3)].into()
+        {
             break;
         }
-        anyhow::ensure!(std::time::Instant::now() < deadline, "image {image}, labelled {labelled}\n{}", drydock.tail());
+        anyhow::ensure!(
+            std::time::Instant::now() < deadline,
+            "image {image}, labelled {labelled}\n{}",
+            drydock.tail()
+        );
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     assert!(std::fs::read_to_string(&drydock.log)?.contains("somebody has edited it"));
@@ -210,29 +231,41 @@ async fn a_missing_verb_is_named() -> anyhow::Result<()> {
     spec.plane.authorization = Authorization::Rbac;
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
-    let rules = |eviction: bool| {
-        let mut rules = vec![
-            json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]}),
-            json!({"apiGroups": [""], "resources": ["pods", "configmaps", "events", "secrets"], "verbs": ["*"]}),
-            json!({"apiGroups": ["apps", "batch", "coordination.k8s.io", "drydock.dev", "nvidia.com"], "resources": ["*"], "verbs": ["*"]}),
-        ];
-        if eviction {
-            rules.push(json!({"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}));
-        }
-        rules
-    };
-    let role = |eviction| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "drydock"}, "rules": rules(eviction)});
-    ground.create(site, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role(false)).await?;
-    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "drydock"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "drydock"},
-        "subjects": [{"kind": "User", "name": User::DrydockA.name(), "apiGroup": "rbac.authorization.k8s.io"}]});
-    ground.create(site, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
+    // What the manifest for a cluster grants is all that is needed; here with one verb less at first.
+    let manifest = include_str!("../../../examples-repo/kubernetes/drydock.yaml");
+    let documents =
+        manifest.split("\n---\n").map(serde_yaml::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
+    let user =
+        json!([{"kind": "User", "name": User::DrydockA.name(), "apiGroup": "rbac.authorization.k8s.io"}]);
+    let mut whole = Value::Null;
+    for mut object in documents {
+        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+        let plural = match object["kind"].as_str().unwrap_or_default() {
+            "ClusterRole" => {
+                whole = object.clone();
+                let rules = object["rules"].as_array_mut().unwrap();
+                rules.retain(|rule| rule["resources"] != json!(["pods/eviction"]));
+                "clusterroles"
+            }
+            "Role" => "roles",
+            kind @ ("ClusterRoleBinding" | "RoleBinding") => {
+                object["subjects"] = user.clone();
+                if kind == "RoleBinding" { "rolebindings" } else { "clusterrolebindings" }
+            }
+            _ => continue,
+        };
+        let space = namespace.map_or(String::new(), |n| format!("/namespaces/{n}"));
+        ground.create(site, &format!("/apis/rbac.authorization.k8s.io/v1{space}/{plural}"), &object).await?;
+    }
     workload(&ground, site, 2).await?;
     let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", 2, "drain: {timeout: 2m}\n"))])?;
     let drydock = ground.drydock("one")?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["pods/eviction"], LONG).await?;
-    let _: Value = ground.admin(site)?.replace("/apis/rbac.authorization.k8s.io/v1/clusterroles/drydock", &role(true)).await?;
+    let _: Value = ground
+        .admin(site)?
+        .replace("/apis/rbac.authorization.k8s.io/v1/clusterroles/drydock", &whole)
+        .await?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     Ok(())
 }
@@ -254,8 +287,16 @@ async fn a_restored_backup_is_noticed_and_nothing_is_done_on_old_facts() -> anyh
     }
     // Long enough for a drydock that believed the old facts to begin an upgrade of nodes that run 2.0.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let touched: Vec<String> = site.plane.audit()?.split_off(restored).into_iter()
-        .filter(|e| e.by(User::DrydockA) && e.writes() && matches!(e.resource.as_str(), "nodes" | "pods" | "jobs" | "daemonsets"))
+    let touched: Vec<String> = site
+        .plane
+        .audit()?
+        .split_off(restored)
+        .into_iter()
+        .filter(|e| {
+            e.by(User::DrydockA)
+                && e.writes()
+                && matches!(e.resource.as_str(), "nodes" | "pods" | "jobs" | "daemonsets")
+        })
         .map(|e| format!("{} {}", e.verb, e.uri))
         .collect();
     assert_eq!(touched, Vec::<String>::new());

@@ -93,7 +93,9 @@ async fn a_thousand_nodes() -> anyhow::Result<()> {
         .iter()
         .filter_map(|p| Some((p["metadata"]["name"].as_str()?, p["spec"]["nodeName"].as_str()?)))
         .collect();
-    for entry in entries.iter().filter(|e| e.by(User::Hollow) && e.resource == "pods" && e.subresource == "status") {
+    for entry in
+        entries.iter().filter(|e| e.by(User::Hollow) && e.resource == "pods" && e.subresource == "status")
+    {
         if let Some(node) = node_of.get(entry.name.as_str()) {
             ready.insert((*node).to_owned(), entry.at);
         }

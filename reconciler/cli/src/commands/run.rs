@@ -136,7 +136,8 @@ async fn told_to_stop() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {
-        let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+        let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        else {
             let _ = interrupt.await;
             return;
         };
@@ -155,7 +156,8 @@ async fn told_to_stop() {
 fn log(ui: &Ui) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DRYDOCK_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,kube_client=off,tower=warn"));
-    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).with_target(false);
+    let builder =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).with_target(false);
     let set = match ui.format {
         Format::Json => builder.json().flatten_event(true).try_init(),
         Format::Text => builder.with_ansi(ui.paint_err.0).try_init(),

@@ -133,7 +133,11 @@ impl<W: World> Core<W> {
             let at = self.world.now();
             let stored = match change {
                 Change::Adopted(kept) => {
-                    tracing::info!(commit = kept.commit.short(), summary = kept.commit.summary, "a commit is in force");
+                    tracing::info!(
+                        commit = kept.commit.short(),
+                        summary = kept.commit.summary,
+                        "a commit is in force"
+                    );
                     let what = EventKind::Adopted {
                         commit: kept.commit.id.clone(),
                         summary: kept.commit.summary.clone(),
@@ -176,7 +180,9 @@ impl<W: World> Core<W> {
         if self.desired.in_force().is_none() {
             return later(self.rhythm.resync);
         }
-        let Some(passed) = self.passed else { return now };
+        let Some(passed) = self.passed else {
+            return if self.world.is_complete() { now } else { soon };
+        };
         let resync = passed.checked_add(self.rhythm.resync).unwrap_or(Timestamp::MAX);
         // Not at the event but a little later, so that what happens together is seen together.
         let event = self.world.next_event().map(|at| at.checked_add(self.rhythm.coalesce).unwrap_or(at));
@@ -215,6 +221,10 @@ impl<W: World> Core<W> {
             };
             self.world.advance(to);
             self.forced = false;
+            if !self.world.is_complete() {
+                // Whoever observes it wakes this again.
+                return false;
+            }
             let begun = Instant::now();
             let outcome = self.pass(&in_force);
             self.stats.passes.inc();

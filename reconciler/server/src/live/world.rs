@@ -43,6 +43,10 @@ impl World for LiveWorld {
         self.clusters.refresh(self.now);
     }
 
+    fn is_complete(&self) -> bool {
+        self.clusters.is_complete(self.now)
+    }
+
     fn inventory(&self) -> &Inventory {
         self.clusters.inventory()
     }

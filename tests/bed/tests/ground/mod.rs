@@ -123,7 +123,10 @@ impl Ground {
         let author = Author { name: "Test".to_owned(), email: "test@example.com".to_owned() };
         let sources: Vec<_> = files
             .iter()
-            .map(|(path, text)| drydock_spec::SourceFile { path: (*path).to_owned(), bytes: text.clone().into_bytes() })
+            .map(|(path, text)| drydock_spec::SourceFile {
+                path: (*path).to_owned(),
+                bytes: text.clone().into_bytes(),
+            })
             .collect();
         let loaded = drydock_spec::load(&sources);
         anyhow::ensure!(loaded.fleet.is_some(), "the test's documents are wrong: {:?}", loaded.diagnostics);
@@ -369,14 +372,18 @@ impl Drydock {
     /// What its API says.
     pub fn get(&self, path: &str) -> anyhow::Result<serde_json::Value> {
         let address = std::fs::read_to_string(&self.address).context("its API isn't up yet")?;
-        let text = ureq::get(&format!("http://{}/api/v1{path}", address.trim())).call()?.body_mut().read_to_string()?;
+        let text = ureq::get(&format!("http://{}/api/v1{path}", address.trim()))
+            .call()?
+            .body_mut()
+            .read_to_string()?;
         Ok(serde_json::from_str(&text)?)
     }
     /// Waits until what a node waits for, as JSON text, has all of these words in it.
     pub async fn why(&self, node: &str, words: &[&str], within: Duration) -> anyhow::Result<String> {
         let deadline = std::time::Instant::now() + within;
         loop {
-            let said = self.get(&format!("/nodes/{node}")).map_or_else(|e| format!("{e:#}"), |v| v.to_string());
+            let said =
+                self.get(&format!("/nodes/{node}")).map_or_else(|e| format!("{e:#}"), |v| v.to_string());
             if words.iter().all(|word| said.contains(word)) {
                 return Ok(said);
             }
