@@ -60,13 +60,16 @@ impl Dice {
 async fn killed_fifty_times() -> anyhow::Result<()> {
     let tools = match Tools::find() {
         Ok(tools) => tools,
-        Err(missing) => return Ok(skip_or_fail(&missing)),
+        Err(missing) => {
+            skip_or_fail(&missing);
+            return Ok(());
+        }
     };
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
     workload(&ground, site, NODES).await?;
-    let kills: u64 = std::env::var("DRYDOCK_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let kills: u64 = ground::setting("DRYDOCK_KILLS").and_then(|n| n.parse().ok()).unwrap_or(50);
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut killed, mut version) = (0, 0);
     let mut last = None;
@@ -102,7 +105,10 @@ async fn killed_fifty_times() -> anyhow::Result<()> {
 async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> {
     let tools = match Tools::find() {
         Ok(tools) => tools,
-        Err(missing) => return Ok(skip_or_fail(&missing)),
+        Err(missing) => {
+            skip_or_fail(&missing);
+            return Ok(());
+        }
     };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 4)]).await?;
     let site = ground.site("c1");
@@ -148,7 +154,10 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
 async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
     let tools = match Tools::find() {
         Ok(tools) => tools,
-        Err(missing) => return Ok(skip_or_fail(&missing)),
+        Err(missing) => {
+            skip_or_fail(&missing);
+            return Ok(());
+        }
     };
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;

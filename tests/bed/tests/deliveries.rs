@@ -24,28 +24,28 @@ fn fleet(driver: &str) -> String {
     text += &document(
         "Component",
         "driver-crd",
-        "class: gpuDriver\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {nvidiaDriver: {name: gpu, image: \"reg/nvidia/driver\"}}",
+        "class: gpuDriver\ndeadline: 2m\nexpect: {p50: 1s, p90: 5s}\ndelivery: {nvidiaDriver: {name: gpu, image: \"reg/nvidia/driver\"}}",
     );
     text += &document(
         "Component",
         "driver-policy",
-        "class: gpuDriver\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {clusterPolicy: {name: cluster-policy, image: \"reg/nvidia/driver\"}}",
+        "class: gpuDriver\ndeadline: 2m\nexpect: {p50: 1s, p90: 5s}\ndelivery: {clusterPolicy: {name: cluster-policy, image: \"reg/nvidia/driver\"}}",
     );
     // The scheduler that runs here is the cluster's own, so this is the name that its probe pod asks for.
     text += &document(
         "Component",
         "scheduler",
-        "class: scheduler\ndeadline: 60s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {deployment: {namespace: gpu, name: default-scheduler, image: \"reg/scheduler\"}}",
+        "class: scheduler\ndeadline: 2m\nexpect: {p50: 1s, p90: 5s}\ndelivery: {deployment: {namespace: gpu, name: default-scheduler, image: \"reg/scheduler\"}}",
     );
     text += &document(
         "Component",
         "firmware",
-        "class: firmware\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {job: {namespace: gpu, name: firmware, image: \"reg/firmware\", probe: [\"/firmware\", \"--version\"]}}",
+        "class: firmware\ndeadline: 2m\nexpect: {p50: 1s, p90: 5s}\ndelivery: {job: {namespace: gpu, name: firmware, image: \"reg/firmware\", probe: [\"/firmware\", \"--version\"]}}",
     );
     text += &document(
         "Component",
         "node-agent",
-        "class: agent\ndisruption: none\ndeadline: 30s\nexpect: {p50: 1s, p90: 5s}\ndelivery: {label: {set: example.com/agent, state: example.com/agent.state, states: {success: done, failed: failed, pending: working}}}",
+        "class: agent\ndisruption: none\ndeadline: 2m\nexpect: {p50: 1s, p90: 5s}\ndelivery: {label: {set: example.com/agent, state: example.com/agent.state, states: {success: done, failed: failed, pending: working}}}",
     );
     text += &document("Component", "loaded", "class: agent\ndelivery: {observe: {}}");
     text += &release(
@@ -100,7 +100,10 @@ async fn foreign(ground: &Ground, site: &Site) -> anyhow::Result<BTreeMap<(Strin
 async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
     let tools = match Tools::find() {
         Ok(tools) => tools,
-        Err(missing) => return Ok(skip_or_fail(&missing)),
+        Err(missing) => {
+            skip_or_fail(&missing);
+            return Ok(());
+        }
     };
     let ground =
         Ground::start(vec![site(&tools, "c1", 40), site(&tools, "c2", 30), site(&tools, "c3", 30)]).await?;

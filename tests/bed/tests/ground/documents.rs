@@ -26,8 +26,8 @@ pub(crate) fn base(clusters: &[(&str, u32)]) -> String {
         "CheckSuite",
         "smoke",
         "checks:
-  - {name: driver-smoke, class: driver, timeout: 20s, run: {image: \"check:1\"}}
-  - {name: training-step, class: training, timeout: 20s, regress: \"10%\", run: {image: \"check:1\"}}",
+  - {name: driver-smoke, class: driver, timeout: 40s, run: {image: \"check:1\"}}
+  - {name: training-step, class: training, timeout: 40s, regress: \"10%\", run: {image: \"check:1\"}}",
     );
     text
 }
@@ -57,7 +57,7 @@ pub(crate) fn daemon_set(name: &str, class: &str, disruption: &str) -> String {
         "Component",
         name,
         &format!(
-            "class: {class}\ndisruption: {disruption}\ndeadline: 30s\nexpect: {{p50: 1s, p90: 5s}}\ndelivery: {{daemonSet: {{namespace: gpu, name: {name}, image: \"reg/{name}\"}}}}"
+            "class: {class}\ndisruption: {disruption}\ndeadline: 2m\nexpect: {{p50: 1s, p90: 5s}}\ndelivery: {{daemonSet: {{namespace: gpu, name: {name}, image: \"reg/{name}\"}}}}"
         ),
     )
 }

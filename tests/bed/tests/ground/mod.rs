@@ -1,6 +1,11 @@
 //! A fleet on real API servers: planes with hollow nodes, a repository, and the real program.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::expect_used,
+    reason = "each test file uses its own part of this"
+)]
 
 pub(crate) mod documents;
 
@@ -18,6 +23,12 @@ use drydock_cluster::ledger::Home;
 use drydock_plan::{Ledger, RolloutRecord};
 use drydock_source::{Author, commit_all, init_repository};
 use jiff::Timestamp;
+
+/// A setting of a run of the tests.
+#[expect(clippy::disallowed_methods, reason = "tests have no arguments of their own")]
+pub fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
 
 /// Where one cluster of the ground is.
 pub struct Site {
@@ -89,7 +100,7 @@ impl Ground {
     }
 
     pub fn site(&self, name: &str) -> &Site {
-        self.sites.iter().find(|s| s.name == name).unwrap()
+        self.sites.iter().find(|s| s.name == name).expect("a site of this name")
     }
 
     /// A caller as the administrator.
@@ -130,7 +141,7 @@ impl Ground {
             .collect();
         let loaded = drydock_spec::load(&sources);
         anyhow::ensure!(loaded.fleet.is_some(), "the test's documents are wrong: {:?}", loaded.diagnostics);
-        let mut count = self.commits.lock().unwrap();
+        let mut count = self.commits.lock().expect("no test panics while it commits");
         *count += 1;
         let time = Timestamp::from_second(1_790_000_000 + *count * 60)?;
         let repository = self.repository();
