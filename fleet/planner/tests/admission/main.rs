@@ -6,5 +6,6 @@ mod budgets;
 mod calendar;
 mod examples;
 mod forget;
+mod restart;
 mod scene;
 mod shared;
