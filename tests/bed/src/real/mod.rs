@@ -1,7 +1,7 @@
 //! Real nodes: a kubelet, containerd and runc each, whose pods are real processes.
 //!
 //! They need Linux, root, and Debian's `containerd`, `runc` and `containernetworking-plugins`; no registry is reached.
-//! Images are made of static files by [`image`] and imported; pods name them with `imagePullPolicy: Never` or
+//! Images are made of static files by [`image()`] and imported; pods name them with `imagePullPolicy: Never` or
 //! `IfNotPresent`. What isn't imported can't be pulled, which is a failing pull for free.
 //!
 //! Each node has mount and process namespaces of its own. Whatever runs on it ends with the first process in there, and
