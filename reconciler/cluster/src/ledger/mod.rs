@@ -10,7 +10,7 @@
 //! again to see whether ours is there.
 //!
 //! `GpuNode` and `Rollout` objects are published from the ledger, and the ledger is made again from them when it is lost
-//! ([`rebuild`]). They are never read otherwise.
+//! ([`rebuild()`]). They are never read otherwise.
 
 mod error;
 mod head;

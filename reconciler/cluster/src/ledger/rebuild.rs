@@ -23,7 +23,7 @@ const STRIDE: u64 = 1000;
 pub struct Rebuilt {
     /// The ledger.
     pub ledger: Ledger,
-    /// What couldn't be kept, one sentence each, at most [`NOTES_MAX`].
+    /// What couldn't be kept, one sentence each, at most `NOTES_MAX`.
     pub notes: Vec<String>,
 }
 

@@ -68,7 +68,7 @@ pub struct Meta {
     pub generation: i64,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations. Long ones of others are dropped, see [`Meta::trim`].
+    /// Annotations. Long ones of others are dropped, see `Meta::trim`.
     pub annotations: BTreeMap<String, String>,
     /// When it was made, by the API server's clock.
     pub creation_timestamp: Option<Timestamp>,

@@ -3,7 +3,7 @@
 //!
 //! Publishing follows the ledger and never holds it up: facts go into a place that holds the newest only, one task per
 //! cluster (and one for rollouts) compares them with what it has written and writes what is worth it. Begins and ends of
-//! visits, quarantines and states of rollouts go out at once; the rest waits and is bounded ([`purse`]): on average four
+//! visits, quarantines and states of rollouts go out at once; the rest waits and is bounded (`purse`): on average four
 //! requests for each upgraded node, all together. An object in between may show an older step; the dashboard doesn't.
 
 mod conditions;
