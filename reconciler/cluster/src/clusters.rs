@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::client::{Caller, Gate};
 use crate::clock;
 use crate::connect::Reach;
+use crate::delivery;
 use crate::ensure::Settings;
 use crate::executor::{Desk, Runner};
 use crate::objects::{DaemonSetObject, DeploymentObject, JobObject, NodeObject, OperatorObject, PodObject};
@@ -299,11 +300,7 @@ fn refresh_member(
 
 /// Nodes with GPUs, and those that a pool asks for by its selector.
 fn concerns(fleet: &Fleet, cluster: &ClusterName, node: &NodeObject) -> bool {
-    node.has_gpus()
-        || fleet.pools.values().any(|pool| {
-            pool.spec.cluster == *cluster
-                && pool.spec.node_selector.iter().all(|(key, value)| node.meta.label(key) == Some(value))
-        })
+    node.has_gpus() || delivery::pool_of(fleet, cluster, &node.meta.labels).is_some()
 }
 
 /// What one cluster's task needs.

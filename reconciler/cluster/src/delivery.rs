@@ -1,12 +1,28 @@
 //! Where a version of a component stands in a cluster: names, labels, and how a version is read back.
 
+use std::collections::BTreeMap;
+
 use drydock_api::names;
-use drydock_spec::{ComponentName, ComponentVersion, ObjectRef};
+use drydock_spec::{ClusterName, ComponentName, ComponentVersion, Fleet, ObjectRef, PoolSpec};
 
 use crate::objects::PodObject;
 
 /// Longest name of a DaemonSet: its pods carry it, with a suffix, in a label of at most 63 characters.
 const NAME_MAX: usize = 52;
+
+/// The pool that a node with these labels is in; the first by name where two match, as everywhere.
+#[must_use]
+pub fn pool_of<'a>(
+    fleet: &'a Fleet,
+    cluster: &ClusterName,
+    labels: &BTreeMap<String, String>,
+) -> Option<&'a PoolSpec> {
+    let selects = |pool: &PoolSpec| {
+        pool.cluster == *cluster
+            && pool.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+    };
+    fleet.pools.values().map(|pool| &pool.spec).find(|pool| selects(pool))
+}
 
 /// Key of the node label that chooses the version of a component.
 #[must_use]
@@ -69,7 +85,7 @@ pub fn of_image(image: &str) -> Option<ComponentVersion> {
 #[must_use]
 pub fn plain(text: &str) -> Option<ComponentVersion> {
     let version = (!text.is_empty()).then(|| drydock_spec::Version::new(text))?;
-    Some(ComponentVersion { version, digest: None, config: std::collections::BTreeMap::new() })
+    Some(ComponentVersion { version, digest: None, config: BTreeMap::new() })
 }
 
 fn without_system(tag: &str) -> &str {

@@ -275,12 +275,9 @@ fn layout(look: Look<'_>, node: &NodeObject) -> Option<LayoutId> {
     }
     let name = node.meta.label(&agent.set)?;
     let (_, layout) = look.fleet.layouts.iter().find(|(layout, _)| layout.as_str() == name)?;
-    let pool = look.fleet.pools.values().find(|p| {
-        p.spec.cluster == *look.cluster
-            && p.spec.node_selector.iter().all(|(key, value)| node.meta.label(key) == Some(value))
-    });
+    let pool = delivery::pool_of(look.fleet, look.cluster, &node.meta.labels);
     // The label says what was asked for; the devices say what is.
-    let expected = pool.and_then(|pool| partition::expected(&layout.spec, pool.spec.gpu.count));
+    let expected = pool.and_then(|pool| partition::expected(&layout.spec, pool.gpu.count));
     let fits = expected.is_none_or(|expected| partition::fits(&expected, &node.devices));
     fits.then(|| drydock_spec::layout_id(&layout.spec))
 }

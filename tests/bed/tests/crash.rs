@@ -57,7 +57,7 @@ impl Dice {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_fifty_times() -> anyhow::Result<()> {
+async fn killed_again_and_again() -> anyhow::Result<()> {
     let tools = match Tools::find() {
         Ok(tools) => tools,
         Err(missing) => {

@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use drydock_plan::{Action, Blocker, CheckResult, StepState};
 use drydock_spec::{ClusterName, Fleet};
-use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -218,16 +217,4 @@ pub enum Request {
         /// Grace period in seconds instead of the pod's own.
         grace: Option<i64>,
     },
-}
-
-impl Request {
-    /// Whether it changes something that belongs to a workload: counted for budgets of requests.
-    #[must_use]
-    pub fn method(&self) -> Method {
-        match self {
-            Self::Patch { .. } => Method::PATCH,
-            Self::Create { .. } | Self::Evict { .. } => Method::POST,
-            Self::Delete { .. } => Method::DELETE,
-        }
-    }
 }

@@ -10,6 +10,7 @@ use jiff::SignedDuration;
 
 use super::apply::label;
 use super::{Effort, Outcome, View};
+use crate::delivery;
 
 /// Devices are advertised some seconds after the agent is done; longer than this is a mismatch.
 const ADVERTISED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
@@ -113,12 +114,8 @@ pub fn partitioned(
 }
 
 fn pool_gpus(view: &View<'_>) -> Option<u32> {
-    let labels = &view.node.meta.labels;
-    let pool = view.fleet.pools.values().find(|p| {
-        p.spec.cluster == *view.cluster
-            && p.spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-    })?;
-    Some(pool.spec.gpu.count)
+    let pool = delivery::pool_of(view.fleet, view.cluster, &view.node.meta.labels)?;
+    Some(pool.gpu.count)
 }
 
 fn list(devices: &BTreeMap<String, u32>) -> String {

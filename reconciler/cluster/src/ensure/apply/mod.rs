@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::{Call, Effort, Outcome, Request, View};
 use crate::client::{Kind, Patch};
+use crate::delivery;
 
 /// What a delivery is about.
 #[derive(Clone, Copy)]
@@ -117,15 +118,11 @@ pub(crate) fn devices_missing(view: &View<'_>, effort: &mut Effort, item: Item<'
     if item.spec.class != ComponentClass::DevicePlugin || item.version.is_none() {
         return None;
     }
-    let labels = &view.node.meta.labels;
-    let pool = view.fleet.pools.values().find(|p| {
-        p.spec.cluster == *view.cluster
-            && p.spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-    })?;
+    let pool = delivery::pool_of(view.fleet, view.cluster, &view.node.meta.labels)?;
     let whole = view.node.devices.get("nvidia.com/gpu").or(view.node.devices.get("nvidia.com/gpu.shared"));
-    let (have, want) = (whole.copied().unwrap_or(0), pool.spec.gpu.count);
+    let (have, want) = (whole.copied().unwrap_or(0), pool.gpu.count);
     // With a layout, what is advertised is judged where the layout is.
-    if pool.spec.layout.is_some() || have >= want {
+    if pool.layout.is_some() || have >= want {
         return None;
     }
     let since = effort.since("devices", view.now);
