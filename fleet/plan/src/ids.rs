@@ -52,7 +52,7 @@ text_id!(
     RolloutId
 );
 text_id!(
-    /** A job whose pods run together: `tenant/name`. */
+    /** A job whose pods run together, by a name that no other has in the whole fleet: `cluster/namespace/name`. */
     GangId
 );
 text_id!(
@@ -75,6 +75,19 @@ impl NodeId {
     #[must_use]
     pub fn node(&self) -> &str {
         self.0.split_once('/').map_or(&*self.0, |(_, node)| node)
+    }
+}
+
+impl GangId {
+    /// Of a cluster, and the job's name in there, `namespace/name`: teams give their jobs the same names everywhere.
+    #[must_use]
+    pub fn of(cluster: &ClusterName, job: &str) -> Self {
+        Self(Arc::from(format!("{cluster}/{job}")))
+    }
+    /// Name inside its cluster.
+    #[must_use]
+    pub fn job(&self) -> &str {
+        self.0.split_once('/').map_or(&*self.0, |(_, job)| job)
     }
 }
 

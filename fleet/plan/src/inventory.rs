@@ -139,7 +139,7 @@ pub enum StepState {
     },
 }
 
-/// What keeps pods on a node that is emptied.
+/// What a step waits for that can't go on by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Blocker {
@@ -154,7 +154,9 @@ pub enum Blocker {
     /// Pods that were told to end and don't, `namespace/name`, at most [`BLOCKERS_MAX`]: a finalizer, or a kubelet that
     /// is silent.
     Terminating(Vec<String>),
-    /// The API server, or something in the cluster, says no; its words, bounded.
+    /// What was made isn't ready yet; what it says itself, bounded.
+    NotReady(String),
+    /// The API server, or something in the cluster, says no; its words, bounded. It says nothing about the release.
     Refused(String),
 }
 
@@ -169,7 +171,7 @@ impl fmt::Display for Blocker {
             Self::LocalStorage(pods) => write!(f, "pods with data on the node ({})", pods.join(", ")),
             Self::Protected(pods) => write!(f, "pods that are protected ({})", pods.join(", ")),
             Self::Terminating(pods) => write!(f, "pods that don't end ({})", pods.join(", ")),
-            Self::Refused(text) => f.write_str(text),
+            Self::NotReady(text) | Self::Refused(text) => f.write_str(text),
         }
     }
 }

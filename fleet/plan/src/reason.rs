@@ -111,17 +111,17 @@ pub enum Reason {
     /// The facts are older than the intent.
     InventoryOlderThanPlan {},
     /// Artefacts are fetched and checks run on what is there.
-    Preflight { until: Timestamp },
+    Preflight { blocked_by: Option<Blocker>, until: Timestamp },
     /// The cordon isn't seen yet.
-    Cordoning { until: Timestamp },
+    Cordoning { blocked_by: Option<Blocker>, until: Timestamp },
     /// Jobs write a checkpoint.
-    Checkpoint { gangs: Vec<GangId>, until: Timestamp },
+    Checkpoint { gangs: Vec<GangId>, blocked_by: Option<Blocker>, until: Timestamp },
     /// Pods leave.
     Draining { remaining: u32, blocked_by: Option<Blocker>, until: Timestamp },
     /// Something is applied.
-    Applying { what: String, attempt: u32, until: Timestamp },
+    Applying { what: String, attempt: u32, blocked_by: Option<Blocker>, until: Timestamp },
     /// Checks run.
-    Checking { attempt: u32, until: Timestamp },
+    Checking { attempt: u32, blocked_by: Option<Blocker>, until: Timestamp },
     /// The next try begins later.
     Backoff { attempt: u32, until: Timestamp },
     /// Other nodes of the unit aren't as far.
@@ -129,7 +129,7 @@ pub enum Reason {
     /// The node isn't seen.
     Lost { since: Timestamp, until: Timestamp },
     /// The own cordon isn't gone yet.
-    Returning {},
+    Returning { blocked_by: Option<Blocker> },
     /// It serves and is watched.
     Soaking { until: Timestamp },
 }
@@ -212,7 +212,7 @@ impl Reason {
             Self::Backoff { .. } => "backoff",
             Self::UnitBarrier { .. } => "unitBarrier",
             Self::Lost { .. } => "lost",
-            Self::Returning {} => "returning",
+            Self::Returning { .. } => "returning",
             Self::Soaking { .. } => "soaking",
         }
     }
@@ -227,8 +227,8 @@ impl Reason {
             | Self::WaveSoak { until, .. }
             | Self::Cooldown { until }
             | Self::PreexistingFailure { until }
-            | Self::Preflight { until }
-            | Self::Cordoning { until }
+            | Self::Preflight { until, .. }
+            | Self::Cordoning { until, .. }
             | Self::Checkpoint { until, .. }
             | Self::Draining { until, .. }
             | Self::Applying { until, .. }
@@ -263,7 +263,7 @@ impl Reason {
             | Self::AbortedBefore { .. }
             | Self::InventoryOlderThanPlan {}
             | Self::UnitBarrier { .. }
-            | Self::Returning {} => None,
+            | Self::Returning { .. } => None,
         }
     }
 }

@@ -9,6 +9,14 @@ use jiff::Timestamp;
 
 use crate::{calendar, desired, pass::Pass};
 
+/// What the node side says that the step waits for.
+pub(crate) fn blocked_by(report: Option<&StepReport>) -> Option<Blocker> {
+    match &report?.state {
+        StepState::Working { blocked_by, .. } => blocked_by.clone(),
+        StepState::Done | StepState::Failed { .. } => None,
+    }
+}
+
 impl Pass<'_> {
     /// Advances every node in flight by at most one step, then lets units that are complete cross their barriers.
     pub(crate) fn step_nodes(&mut self) {
@@ -48,6 +56,13 @@ impl Pass<'_> {
         }
         if self.unknown_since(i, visit.deadline) {
             self.wait(i, Reason::InventoryOlderThanPlan {});
+            return;
+        }
+        // Somebody took its cordon off or over: pods may come back, so emptying it would never end, or end wrongly.
+        if matches!(visit.step, Step::Checkpoint | Step::Drain)
+            && self.frame.nodes[i].obs.cordon.own.is_none()
+        {
+            self.cordon_again(i);
             return;
         }
         let report = self.answer(i).cloned();
@@ -136,6 +151,7 @@ impl Pass<'_> {
 
     fn step_cordon(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, report: Option<StepReport>) {
         let seen = self.frame.nodes[i].obs.cordon.own == Some(self.rec(i).epoch);
+        let blocked_by = blocked_by(report.as_ref());
         match report.map(|r| r.state) {
             Some(StepState::Done) if seen => {
                 if !self.must_drain(i) {
@@ -148,7 +164,7 @@ impl Pass<'_> {
             }
             _ if self.overdue(visit) && self.untouched(i, visit) => self.defer(i, "its cordon isn't seen"),
             _ if self.overdue(visit) => self.again(i, strategy),
-            _ => self.wait(i, Reason::Cordoning { until: visit.deadline }),
+            _ => self.wait(i, Reason::Cordoning { blocked_by, until: visit.deadline }),
         }
     }
 
@@ -160,6 +176,7 @@ impl Pass<'_> {
         report: Option<StepReport>,
     ) {
         let gangs = self.frame.nodes[i].obs.work.gangs.clone();
+        let blocked_by = blocked_by(report.as_ref());
         match report.map(|r| r.state) {
             _ if gangs.is_empty() => self.go(i, Step::Drain),
             Some(StepState::Done) => self.go(i, Step::Drain),
@@ -167,7 +184,7 @@ impl Pass<'_> {
                 let why = format!("no checkpoint within {}", strategy.drain.checkpoint.wait);
                 self.out_of_patience(i, strategy.drain.checkpoint.on_timeout, &why);
             }
-            _ => self.wait(i, Reason::Checkpoint { gangs, until: visit.deadline }),
+            _ => self.wait(i, Reason::Checkpoint { gangs, blocked_by, until: visit.deadline }),
         }
     }
 
@@ -192,6 +209,7 @@ impl Pass<'_> {
                 | Blocker::LocalStorage(_)
                 | Blocker::Protected(_)
                 | Blocker::Terminating(_)
+                | Blocker::NotReady(_)
                 | Blocker::Refused(_),
             )
             | None => (strategy.drain.timeout, strategy.drain.on_timeout),
@@ -206,11 +224,11 @@ impl Pass<'_> {
                     by @ (Blocker::Unmanaged(_)
                     | Blocker::LocalStorage(_)
                     | Blocker::Protected(_)
-                    | Blocker::Terminating(_)
-                    | Blocker::Refused(_)),
+                    | Blocker::Terminating(_)),
                 ) => {
                     format!("{by} are still there after {patience}")
                 }
+                Some(by @ (Blocker::NotReady(_) | Blocker::Refused(_))) => format!("{by}, for {patience}"),
                 None => format!("{remaining} pods are still there after {patience}"),
             };
             self.out_of_patience(i, then, &why);
@@ -258,6 +276,7 @@ impl Pass<'_> {
             return;
         }
         let what = item_text(item);
+        let blocked_by = blocked_by(report.as_ref());
         match report.map(|r| r.state) {
             Some(StepState::Done) if there && self.rebooted(i, visit, item) => self.go_apply_or_verify(i),
             Some(StepState::Failed { message }) => {
@@ -267,11 +286,22 @@ impl Pass<'_> {
             None if self.overdue(visit) => {
                 self.inconclusive(i, visit, strategy, &format!("{what}: nobody has taken it up"));
             }
+            // It was never made: whoever refuses it (a namespace that is being deleted, a missing right) hasn't seen it
+            // run either.
+            Some(StepState::Working { blocked_by: Some(by @ Blocker::Refused(_)), .. })
+                if self.overdue(visit) && !there =>
+            {
+                self.inconclusive(i, visit, strategy, &format!("{what}: {by}"));
+            }
             _ if self.overdue(visit) => {
                 let took = Period::between(visit.step_since, self.now());
-                self.apply_failed(i, visit, strategy, target, format!("{what}: not there after {took}"));
+                let why = blocked_by.map_or(String::new(), |by| format!(" ({by})"));
+                self.apply_failed(i, visit, strategy, target, format!("{what}: not there after {took}{why}"));
             }
-            _ => self.wait(i, Reason::Applying { what, attempt: visit.attempt, until: visit.deadline }),
+            _ => {
+                let (attempt, until) = (visit.attempt, visit.deadline);
+                self.wait(i, Reason::Applying { what, attempt, blocked_by, until });
+            }
         }
     }
 
@@ -305,7 +335,8 @@ impl Pass<'_> {
         if done && gone {
             self.end_visit(i, end);
         } else {
-            self.wait(i, Reason::Returning {});
+            let blocked_by = blocked_by(self.answer(i));
+            self.wait(i, Reason::Returning { blocked_by });
         }
     }
 

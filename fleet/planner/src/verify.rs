@@ -9,6 +9,7 @@ use drydock_spec::PolicySpec;
 use crate::{
     judge::{self, Round},
     pass::Pass,
+    step,
 };
 
 impl Pass<'_> {
@@ -24,7 +25,7 @@ impl Pass<'_> {
             if self.overdue(visit) {
                 self.defer(i, "it didn't begin to prepare in time");
             } else {
-                self.wait(i, Reason::Preflight { until: visit.deadline });
+                self.wait(i, Reason::Preflight { blocked_by: None, until: visit.deadline });
             }
             return;
         };
@@ -46,8 +47,9 @@ impl Pass<'_> {
                 self.defer(i, "artefacts and checks before the change weren't done in time");
                 return;
             }
-            StepState::Working { .. } => {
-                self.wait(i, Reason::Preflight { until: visit.deadline });
+            StepState::Working { blocked_by, .. } => {
+                let blocked_by = blocked_by.clone();
+                self.wait(i, Reason::Preflight { blocked_by, until: visit.deadline });
                 return;
             }
         }
@@ -141,6 +143,7 @@ impl Pass<'_> {
             self.go_apply_or_verify(i);
             return;
         }
+        let blocked_by = step::blocked_by(report.as_ref());
         let round = match report {
             Some(report) if report.state == StepState::Done => self.judge_verify(i, &report),
             Some(StepReport { state: StepState::Failed { message }, .. }) => Round::Inconclusive(message),
@@ -162,7 +165,7 @@ impl Pass<'_> {
                 return;
             }
             _ => {
-                self.wait(i, Reason::Checking { attempt: visit.attempt, until: visit.deadline });
+                self.wait(i, Reason::Checking { attempt: visit.attempt, blocked_by, until: visit.deadline });
                 return;
             }
         };

@@ -94,7 +94,7 @@ impl Observer {
             cordon: Cordon { own: node.own_cordon().map(Epoch), foreign: node.foreign_cordon() },
             running,
             layout: layout(look, node),
-            work: work(look.state, &name),
+            work: work(look, &name),
             faults,
             report,
         };
@@ -282,7 +282,8 @@ fn layout(look: Look<'_>, node: &NodeObject) -> Option<LayoutId> {
     fits.then(|| drydock_spec::layout_id(&layout.spec))
 }
 
-fn work(state: &State, name: &Arc<str>) -> Work {
+fn work(look: Look<'_>, name: &Arc<str>) -> Work {
+    let state = look.state;
     let holding = |pod: &&Arc<PodObject>| {
         pod.on_gpus() && !pod.finished() && !pod.of_daemon_set() && pod.meta.label(names::CHECK).is_none()
     };
@@ -291,7 +292,7 @@ fn work(state: &State, name: &Arc<str>) -> Work {
         .iter()
         .filter_map(|pod| pod.gang())
         .filter(|gang| spans_nodes(state, gang))
-        .map(|gang| GangId::new(&gang))
+        .map(|gang| GangId::of(look.cluster, &gang))
         .collect();
     gangs.sort_unstable();
     gangs.dedup();
@@ -313,7 +314,7 @@ fn spans_nodes(state: &State, gang: &str) -> bool {
 #[must_use]
 pub fn gangs(look: Look<'_>) -> BTreeMap<GangId, ObservedGang> {
     let names = look.state.objects.gangs.keys().filter(|gang| spans_nodes(look.state, gang));
-    names.map(|gang| (GangId::new(gang), observe_gang(look, gang))).collect()
+    names.map(|gang| (GangId::of(look.cluster, gang), observe_gang(look, gang))).collect()
 }
 
 fn observe_gang(look: Look<'_>, gang: &str) -> ObservedGang {
@@ -345,4 +346,49 @@ fn stack(stacks: &mut BTreeMap<ReleaseVector, Arc<Stack>>, vector: ReleaseVector
     let stack = Arc::new(Stack::new(vector.clone()));
     stacks.insert(vector, Arc::clone(&stack));
     stack
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+    use crate::ensure::fixture::Scene;
+
+    /// Two clusters had a job of the same name, and the nodes of one counted as the gang's of both.
+    #[test]
+    fn jobs_of_the_same_name_in_two_clusters_are_two_gangs() {
+        let node = |name: &str| json!({"metadata": {"name": name, "labels": {"pool": "p"}}});
+        let pod = |name: &str, node: &str| {
+            json!({"metadata": {"name": name, "namespace": "team", "uid": name, "labels": {names::GANG: "train"}},
+                "spec": {"nodeName": node, "containers": [{"name": "c", "image": "x",
+                    "resources": {"limits": {"nvidia.com/gpu": "8"}}}]},
+                "status": {"phase": "Running"}})
+        };
+        let scene = || {
+            Scene::node(node("n1"))
+                .with::<NodeObject>([node("n2")])
+                .with::<PodObject>([pod("a", "n1"), pod("b", "n2")])
+        };
+        let (one, mut two) = (scene(), scene());
+        two.cluster = "c2".parse().unwrap();
+        let mut all = BTreeMap::new();
+        for scene in [&one, &two] {
+            let look = Look {
+                cluster: &scene.cluster,
+                state: &scene.state,
+                fleet: &scene.fleet,
+                settings: &scene.settings,
+                now: scene.now,
+            };
+            let own = gangs(look);
+            let of_node = work(look, &Arc::from("n1")).gangs;
+            assert_eq!(own.keys().cloned().collect::<Vec<_>>(), of_node);
+            assert_eq!(of_node[0].job(), "team/train");
+            all.extend(own);
+        }
+        let nodes: Vec<&str> = all.values().flat_map(|gang| gang.nodes.iter().map(NodeId::as_str)).collect();
+        assert_eq!(nodes, ["c1/n1", "c1/n2", "c2/n1", "c2/n2"]);
+    }
 }

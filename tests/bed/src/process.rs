@@ -11,12 +11,16 @@ use std::{
 };
 
 use anyhow::Context as _;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::tools::env;
 
 /// Keeps the folders of tests when it is set, for looking at the logs.
 const KEEP: &str = "DRYDOCK_BED_KEEP";
+
+/// Looks at a process that was told to stop; it takes microseconds on an idle machine and milliseconds on a busy one,
+/// a look is a system call of about a microsecond.
+const STOP_LOOKS: u32 = 5_000_000;
 
 /// Lines of a log that an error shows.
 const TAIL_LINES: usize = 15;
@@ -150,7 +154,19 @@ impl Process {
     /// # Errors
     /// It is gone.
     pub fn pause(&self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let id = self.group().with_context(|| format!("{} has no process id", self.name))?;
+        // The signal is only on its way: each thread stops when the kernel next looks at it, and until then the server
+        // answers. The parent is told when the last of them stands. Each look lets others run.
+        for _ in 0..STOP_LOOKS {
+            let stopped = waitid(WaitId::Pid(id), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)
+                .with_context(|| format!("whether {} stands", self.name))?;
+            if stopped.is_some() {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        anyhow::bail!("{} doesn't stop", self.name)
     }
     /// Lets it go on.
     ///

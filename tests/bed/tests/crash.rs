@@ -10,6 +10,7 @@ use drydock_plan::RolloutState;
 use serde_json::json;
 
 use ground::documents::{base, daemon_set, policy, release};
+use ground::people::workload;
 use ground::{Ground, Site, SiteSpec};
 
 const LONG: Duration = Duration::from_secs(300);
@@ -21,17 +22,6 @@ fn fleet(driver: &str) -> String {
     text += &release("c1", &[("driver", driver)]);
     text += &policy(&["c1"], "");
     text
-}
-
-/// Work that has to be evicted: a Deployment with a GPU pod for each node.
-async fn workload(ground: &Ground, site: &Site, replicas: usize) -> anyhow::Result<()> {
-    let body = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "work", "namespace": "team"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "work"}},
-            "template": {"metadata": {"labels": {"app": "work"}}, "spec": {"containers": [
-                {"name": "c", "image": "work:1", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}}
-    });
-    ground.create(site, "/apis/apps/v1/namespaces/team/deployments", &body).await
 }
 
 /// Evictions that were carried out, by pod.
@@ -68,7 +58,7 @@ async fn killed_again_and_again() -> anyhow::Result<()> {
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
-    workload(&ground, site, NODES).await?;
+    workload(&ground, site, NODES, 4).await?;
     let kills: u64 = ground::setting("DRYDOCK_KILLS").and_then(|n| n.parse().ok()).unwrap_or(50);
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut killed, mut version) = (0, 0);
@@ -115,7 +105,7 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
     let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05").replace("min: 12", "min: 4"))])?;
     let drydock = ground.drydock("one")?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
-    workload(&ground, site, 4).await?;
+    workload(&ground, site, 4, 4).await?;
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
@@ -162,7 +152,7 @@ async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
-    workload(&ground, site, NODES).await?;
+    workload(&ground, site, NODES, 4).await?;
     let other = ground.folder.path().join("kubeconfig-b");
     ground.kubeconfig(User::DrydockB, &other)?;
     let commit = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;

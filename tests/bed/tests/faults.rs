@@ -7,12 +7,12 @@ use std::time::Duration;
 use drydock_api::names;
 use drydock_bed::hollow::{NodeSpec, PodSelector};
 use drydock_bed::{Authorization, Tools, User, skip_or_fail};
-use drydock_cluster::client::Patch;
 use drydock_plan::{NodeOutcome, RolloutState, Step};
 use serde_json::{Value, json};
 
 use ground::documents::{base, daemon_set, policy, release};
-use ground::{Drydock, Ground, Site, SiteSpec};
+use ground::people::{cordoned, draining, patch, workload};
+use ground::{Drydock, Ground, SiteSpec};
 
 const LONG: Duration = Duration::from_secs(240);
 
@@ -40,49 +40,12 @@ async fn settled(nodes: u32, more: &str) -> anyhow::Result<Option<(Ground, Drydo
     Ok(Some((ground, drydock)))
 }
 
-async fn workload(ground: &Ground, site: &Site, replicas: u32) -> anyhow::Result<()> {
-    let body = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "work", "namespace": "team"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "work"}},
-            "template": {"metadata": {"labels": {"app": "work"}}, "spec": {
-                "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "work"}}}],
-                "containers": [{"name": "c", "image": "work:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}}
-    });
-    ground.create(site, "/apis/apps/v1/namespaces/team/deployments", &body).await?;
-    let deadline = std::time::Instant::now() + LONG;
-    loop {
-        let pods = ground.list(site, "/api/v1/namespaces/team/pods").await?;
-        if pods.iter().filter(|p| p["status"]["phase"] == "Running").count() >= replicas as usize {
-            return Ok(());
-        }
-        anyhow::ensure!(std::time::Instant::now() < deadline, "the workload doesn't run");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-async fn draining(ground: &Ground) -> anyhow::Result<String> {
-    ground
-        .until("a node that drains", LONG, |ledger| {
-            let mut nodes = ledger.nodes.iter();
-            nodes.find_map(|(id, n)| (n.visit.as_ref()?.step == Step::Drain).then(|| id.node().to_owned()))
-        })
-        .await
-}
-
-async fn patch(ground: &Ground, site: &Site, uri: &str, body: Value) -> anyhow::Result<()> {
-    let client = site.plane.client(User::Person)?;
-    let caller = drydock_cluster::client::Caller::over(client, drydock_cluster::client::Gate::always());
-    let _: Value = caller.patch(uri, Patch::Merge, &body).await?;
-    let _ = ground;
-    Ok(())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> anyhow::Result<()> {
     let more = "drain: {timeout: 10s, pdb: {wait: 6s, onBlocked: defer}}\npatience: 5s\n";
     let Some((ground, drydock)) = settled(3, more).await? else { return Ok(()) };
     let site = ground.site("c1");
-    workload(&ground, site, 3).await?;
+    workload(&ground, site, 3, 1).await?;
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
@@ -108,7 +71,7 @@ async fn a_pod_that_never_ends_is_named() -> anyhow::Result<()> {
     let more = "drain: {timeout: 2m}\n";
     let Some((ground, drydock)) = settled(2, more).await? else { return Ok(()) };
     let site = ground.site("c1");
-    workload(&ground, site, 2).await?;
+    workload(&ground, site, 2, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
     let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 2, more))])?;
     let node = draining(&ground).await?;
@@ -122,7 +85,7 @@ async fn a_pod_that_never_ends_is_named() -> anyhow::Result<()> {
 async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyhow::Result<()> {
     let Some((ground, _drydock)) = settled(4, "").await? else { return Ok(()) };
     let site = ground.site("c1");
-    workload(&ground, site, 4).await?;
+    workload(&ground, site, 4, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
     let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 4, ""))])?;
     let node = draining(&ground).await?;
@@ -156,16 +119,97 @@ async fn a_cordon_of_somebody_else_is_kept() -> anyhow::Result<()> {
     let site = ground.site("c1");
     let node = "c1-n-000";
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or(node).to_owned();
-    patch(&ground, site, &format!("/api/v1/nodes/{name}"), json!({"spec": {"unschedulable": true}})).await?;
+    patch(site, &format!("/api/v1/nodes/{name}"), json!({"spec": {"unschedulable": true}})).await?;
     let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
     drydock.why(&format!("c1/{name}"), &["foreignCordon"], LONG).await?;
     let end = ground.ended(&second, LONG).await?;
     assert!(end.state.is_final(), "{:?}", end.state);
-    let nodes = ground.nodes(site).await?;
-    let cordoned: Vec<&Value> = nodes.iter().filter(|n| n["spec"]["unschedulable"] == true).collect();
-    assert_eq!(cordoned.len(), 1);
-    assert_eq!(cordoned[0]["metadata"]["name"], name.as_str());
+    assert_eq!(cordoned(&ground, site).await?, [name]);
     Ok(())
+}
+
+/// `kubectl cordon` of a node that is cordoned sends nothing, so nobody can tell. Whoever wants to keep a node that
+/// drydock has cordoned takes its note off; whoever uncordons one has it cordoned again while it is worked on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cordon_that_is_taken_over_or_taken_off_in_mid_visit() -> anyhow::Result<()> {
+    let more = "drain: {timeout: 2m}\n";
+    let Some((ground, drydock)) = settled(3, more).await? else { return Ok(()) };
+    let site = ground.site("c1");
+    workload(&ground, site, 3, 1).await?;
+    site.hollow.never_terminate(PodSelector::labelled("app", "work"));
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
+    let node = draining(&ground).await?;
+    drydock.why(&format!("c1/{node}"), &["terminating"], LONG).await?;
+    let uri = format!("/api/v1/nodes/{node}");
+    patch(site, &uri, json!({"spec": {"unschedulable": null}})).await?;
+    let deadline = std::time::Instant::now() + LONG;
+    while cordoned(&ground, site).await? != [node.clone()] {
+        anyhow::ensure!(std::time::Instant::now() < deadline, "it stays open\n{}", drydock.tail());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    patch(site, &uri, json!({"metadata": {"annotations": {names::CORDON: null}}})).await?;
+    site.hollow.let_terminate();
+    let end = ground.ended(&second, LONG).await?;
+    assert_eq!(end.state, RolloutState::Succeeded);
+    assert_eq!(cordoned(&ground, site).await?, [node]);
+    assert_eq!(ground.versions(site, "driver").await?, [("580.105.08".to_owned(), 3)].into());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cordon_after_the_visit_is_kept() -> anyhow::Result<()> {
+    let Some((ground, _drydock)) = settled(3, "").await? else { return Ok(()) };
+    let site = ground.site("c1");
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, ""))])?;
+    let node = ground
+        .until("a node that is done", LONG, |ledger| {
+            let done = |a: &drydock_plan::Assignment| a.outcome == Some(NodeOutcome::Done);
+            let mut nodes = ledger.nodes.iter();
+            nodes
+                .find(|(_, n)| n.visit.is_none() && n.assignment.as_ref().is_some_and(done))
+                .map(|(id, _)| id.node().to_owned())
+        })
+        .await?;
+    patch(site, &format!("/api/v1/nodes/{node}"), json!({"spec": {"unschedulable": true}})).await?;
+    assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
+    assert_eq!(cordoned(&ground, site).await?, [node]);
+    Ok(())
+}
+
+/// Whoever deletes the namespace of a component takes its DaemonSets with it. While something holds the namespace back
+/// nothing new can be made in it, and the node says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_being_deleted_is_named() -> anyhow::Result<()> {
+    let Some((ground, drydock)) = settled(2, "").await? else { return Ok(()) };
+    let site = ground.site("c1");
+    let held = json!({"metadata": {"name": "held", "namespace": "gpu", "finalizers": ["example.com/held"]}});
+    ground.create(site, "/api/v1/namespaces/gpu/configmaps", &held).await?;
+    ground.admin(site)?.delete("/api/v1/namespaces/gpu", &json!({})).await?;
+    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 2, ""))])?;
+    let node = ground
+        .until("a node that changes", LONG, |ledger| {
+            let changes = |v: &drydock_plan::Visit| matches!(v.step, Step::Apply(_));
+            let mut nodes = ledger.nodes.iter();
+            nodes.find(|(_, n)| n.visit.as_ref().is_some_and(changes)).map(|(id, _)| id.node().to_owned())
+        })
+        .await?;
+    drydock.why(&format!("c1/{node}"), &["gpu", "being terminated"], LONG).await?;
+    patch(site, "/api/v1/namespaces/gpu/configmaps/held", json!({"metadata": {"finalizers": null}})).await?;
+    let deadline = std::time::Instant::now() + LONG;
+    loop {
+        let made = ground.create(site, "/api/v1/namespaces", &json!({"metadata": {"name": "gpu"}})).await;
+        let spaces = ground.list(site, "/api/v1/namespaces").await?;
+        let live = |n: &Value| n["metadata"]["name"] == "gpu" && n["metadata"]["deletionTimestamp"].is_null();
+        if made.is_ok() && spaces.iter().any(live) {
+            break;
+        }
+        anyhow::ensure!(std::time::Instant::now() < deadline, "the namespace doesn't end: {made:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let end = ground.ended(&second, LONG).await?;
+    assert_eq!(end.state, RolloutState::Succeeded, "{end:?}");
+    assert_eq!(ground.versions(site, "driver").await?, [("580.105.08".to_owned(), 2)].into());
+    ground.tidy(Duration::from_secs(90)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,17 +218,12 @@ async fn a_label_taken_away_and_a_daemon_set_edited_by_hand_are_healed() -> anyh
     let site = ground.site("c1");
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let key = format!("{}driver", names::VERSION_PREFIX);
-    patch(
-        &ground,
-        site,
-        &format!("/api/v1/nodes/{name}"),
-        json!({"metadata": {"labels": {key.as_str(): null}}}),
-    )
-    .await?;
+    patch(site, &format!("/api/v1/nodes/{name}"), json!({"metadata": {"labels": {key.as_str(): null}}}))
+        .await?;
     let sets = ground.list(site, "/apis/apps/v1/namespaces/gpu/daemonsets").await?;
     let set = sets[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let edit = json!({"spec": {"template": {"spec": {"hostNetwork": true, "containers": [{"name": "driver", "image": "evil:1"}]}}}});
-    patch(&ground, site, &format!("/apis/apps/v1/namespaces/gpu/daemonsets/{set}"), edit).await?;
+    patch(site, &format!("/apis/apps/v1/namespaces/gpu/daemonsets/{set}"), edit).await?;
     let deadline = std::time::Instant::now() + LONG;
     loop {
         let set: Value =
@@ -261,7 +300,7 @@ async fn a_missing_verb_is_named() -> anyhow::Result<()> {
         let space = namespace.map_or(String::new(), |n| format!("/namespaces/{n}"));
         ground.create(site, &format!("/apis/rbac.authorization.k8s.io/v1{space}/{plural}"), &object).await?;
     }
-    workload(&ground, site, 2).await?;
+    workload(&ground, site, 2, 1).await?;
     let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", 2, "drain: {timeout: 2m}\n"))])?;
     let drydock = ground.drydock("one")?;
     let node = draining(&ground).await?;

@@ -10,15 +10,17 @@ mod gate;
 mod list;
 mod path;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode, header};
+use jiff::Timestamp;
 use kube::client::Body;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 pub use self::breaker::Breaker;
 pub use self::error::{CallError, ConnectError, Refusal};
@@ -59,6 +61,7 @@ pub struct Caller {
 struct Shared {
     breaker: Breaker,
     calls: AtomicU64,
+    told: Mutex<Option<(Timestamp, Instant)>>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -88,7 +91,7 @@ impl Caller {
     /// Over a client that exists already; it must not retry by itself.
     #[must_use]
     pub fn over(client: kube::Client, gate: Gate) -> Self {
-        let shared = Shared { breaker: Breaker::default(), calls: AtomicU64::new(0) };
+        let shared = Shared { breaker: Breaker::default(), calls: AtomicU64::new(0), told: Mutex::new(None) };
         Self { client, gate, shared: Arc::new(shared) }
     }
 
@@ -112,6 +115,11 @@ impl Caller {
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
+    }
+    /// What the API server's clock showed when it last answered, and when that was here.
+    #[must_use]
+    pub fn told(&self) -> Option<(Timestamp, Instant)> {
+        *self.shared.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// The breaker.
     #[must_use]
@@ -231,6 +239,9 @@ impl Caller {
     async fn exchange(&self, request: Request<Body>) -> Result<Vec<u8>, CallError> {
         let answer = self.client.send(request).await.map_err(|error| CallError::of_kube(&error))?;
         let (parts, body) = answer.into_parts();
+        if let Some(told) = parts.headers.get(header::DATE).and_then(|v| date(v.to_str().ok()?)) {
+            *self.shared.told.lock().unwrap_or_else(PoisonError::into_inner) = Some((told, Instant::now()));
+        }
         let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let bytes = read_bounded(body).await?;
         if parts.status.is_success() {
@@ -238,6 +249,11 @@ impl Caller {
         }
         Err(CallError::Refused(Refusal::read(parts.status, after, &bytes)))
     }
+}
+
+/// The date of an answer (RFC 9110, 5.6.7): `Mon, 30 Nov 2026 15:38:23 GMT`.
+fn date(text: &str) -> Option<Timestamp> {
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
 }
 
 async fn read_bounded(mut body: Body) -> Result<Vec<u8>, CallError> {
@@ -268,4 +284,16 @@ fn provider() {
         // Somebody else may have chosen already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_of_an_answer_is_read() {
+        let told = date("Mon, 30 Nov 2026 15:38:23 GMT");
+        assert_eq!(told, Some(Timestamp::constant(1_796_053_103, 0)));
+        assert_eq!(date("soon"), None);
+    }
 }

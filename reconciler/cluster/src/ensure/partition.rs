@@ -108,7 +108,7 @@ pub fn partitioned(
     if view.now >= until {
         return Outcome::failed(text);
     }
-    let mut waiting = Outcome::blocked(0, Blocker::Refused(text));
+    let mut waiting = Outcome::blocked(0, Blocker::NotReady(text));
     waiting.again = Some(until);
     waiting
 }

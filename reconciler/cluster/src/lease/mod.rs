@@ -94,6 +94,7 @@ pub struct Elector {
     gate: Gate,
     options: LeaseOptions,
     wall: fn() -> Timestamp,
+    told: fn(Timestamp, Instant),
     publish: watch::Sender<Leadership>,
     seen: Option<Seen>,
     term: u64,
@@ -117,7 +118,15 @@ impl Elector {
     ) -> (Self, watch::Receiver<Leadership>) {
         let (publish, seen) = watch::channel(Leadership::Following { holder: None });
         let caller = Caller::over(client, Gate::always());
-        (Self { caller, gate, options, wall, publish, seen: None, term: 0 }, seen)
+        (Self { caller, gate, options, wall, told: |_, _| {}, publish, seen: None, term: 0 }, seen)
+    }
+
+    /// Tells what the API server's clock shows whenever it answers: at least once before this process leads, and with
+    /// every renewal.
+    #[must_use]
+    pub fn telling(mut self, told: fn(Timestamp, Instant)) -> Self {
+        self.told = told;
+        self
     }
 
     /// Runs until `shutdown`, then lets go of the lease, so that another takes it at once.
@@ -252,8 +261,16 @@ impl Elector {
         }
     }
 
+    fn tell(&self) {
+        if let Some((at, received)) = self.caller.told() {
+            (self.told)(at, received);
+        }
+    }
+
     async fn read(&self) -> Result<Option<Record>, CallError> {
-        match within(self.caller.get::<Value>(&self.uri())).await {
+        let answer = within(self.caller.get::<Value>(&self.uri())).await;
+        self.tell();
+        match answer {
             Ok(object) => Record::read(&object).map(Some),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error),
@@ -262,7 +279,9 @@ impl Elector {
 
     async fn write(&self, record: &Record) -> Result<Record, CallError> {
         let object = record.object(&self.options);
-        Record::read(&within(self.caller.replace::<Value>(&self.uri(), &object)).await?)
+        let answer = within(self.caller.replace::<Value>(&self.uri(), &object)).await;
+        self.tell();
+        Record::read(&answer?)
     }
 
     fn uri(&self) -> String {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drydock_cluster::client::{Caller, ConnectError, Gate};
+use drydock_cluster::clock;
 use drydock_cluster::clusters::{Clusters, Options, Wake};
 use drydock_cluster::connect::Reach;
 use drydock_cluster::lease::{Elector, Leadership, LeaseOptions};
@@ -106,7 +107,9 @@ pub async fn run(options: LiveOptions, shutdown: impl Future<Output = ()> + Send
     let holder = format!("{}-{}", options.identity, Token::draw()?);
     let namespace = options.settings.namespace.clone();
     let lease_options = LeaseOptions::lasting(&namespace, &holder, options.lease);
-    let (elector, mut leadership) = Elector::new(lease.client().clone(), gate.clone(), lease_options, wall);
+    let (elector, mut leadership) =
+        Elector::new(lease.client().clone(), gate.clone(), lease_options, clock::wall);
+    let elector = elector.telling(clock::agree);
     let (stop, stopped) = watch::channel(false);
     let stopping = |mut stopped: watch::Receiver<bool>| async move {
         // Without a sender nobody is left to run for.

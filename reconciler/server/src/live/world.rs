@@ -1,13 +1,13 @@
-//! Real clusters as a world: its clock is the wall clock, and it acts through executors of their own.
+//! Real clusters as a world: its clock is the home cluster's, and it acts through executors of their own.
 
 use std::sync::Arc;
 
+use drydock_cluster::clock::wall;
 use drydock_cluster::clusters::Clusters;
 use drydock_plan::{Action, Inventory};
 use drydock_spec::Fleet;
 use jiff::Timestamp;
 
-use crate::clock::wall;
 use crate::world::{World, WorldError};
 
 /// Real clusters.

@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod documents;
+pub(crate) mod people;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use drydock_bed::hollow::NodeSpec;
-use drydock_bed::{Hollow, HollowOptions, Plane, PlaneOptions, Tools, User};
+use drydock_bed::{
+    Hollow, HollowOptions, Plane, PlaneOptions, RealNodes, RealOptions, RealTools, Tools, User,
+};
 use drydock_cluster::client::{Caller, Gate};
 use drydock_cluster::ledger::Home;
 use drydock_plan::{Ledger, RolloutRecord};
@@ -33,8 +36,10 @@ pub fn setting(name: &str) -> Option<String> {
 /// Where one cluster of the ground is.
 pub struct Site {
     pub name: String,
-    pub plane: Plane,
+    /// Where the cluster has real nodes; they end before the plane does.
+    pub real: Option<RealNodes>,
     pub hollow: Hollow,
+    pub plane: Plane,
 }
 
 /// Several clusters, a repository and a folder.
@@ -48,7 +53,10 @@ pub struct Ground {
 /// A cluster to make.
 pub struct SiteSpec {
     pub name: &'static str,
+    /// Hollow nodes.
     pub nodes: Vec<NodeSpec>,
+    /// Real ones: how many, with what.
+    pub real: Option<(usize, RealTools, RealOptions)>,
     pub hollow: HollowOptions,
     pub plane: PlaneOptions,
 }
@@ -62,6 +70,7 @@ impl SiteSpec {
         Self {
             name,
             nodes: NodeSpec::many(&format!("{name}-n"), count).into_iter().map(node).collect(),
+            real: None,
             hollow: HollowOptions::of(name),
             plane: PlaneOptions::new(tools.clone()).named(name),
         }
@@ -73,11 +82,15 @@ impl Ground {
     pub async fn start(specs: Vec<SiteSpec>) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("drydock-ground-").tempdir()?;
         let mut sites = Vec::new();
-        for SiteSpec { name, nodes, hollow, plane } in specs {
+        for SiteSpec { name, nodes, real, hollow, plane } in specs {
             let plane = Plane::start(plane).await?;
             let hollow = Hollow::start(&plane, hollow).await?;
             hollow.add_nodes(nodes).await?;
-            sites.push(Site { name: name.to_owned(), plane, hollow });
+            let real = match real {
+                Some((count, tools, options)) => Some(RealNodes::start(&plane, count, tools, options).await?),
+                None => None,
+            };
+            sites.push(Site { name: name.to_owned(), real, hollow, plane });
         }
         let kubeconfig = folder.path().join("kubeconfig");
         let ground = Self { sites, folder, kubeconfig, commits: Mutex::new(0) };
@@ -161,6 +174,17 @@ impl Ground {
     }
 
     pub fn drydock_with(&self, identity: &str, kubeconfig: &Path, more: &[&str]) -> anyhow::Result<Drydock> {
+        self.drydock_in(identity, kubeconfig, more, &[])
+    }
+
+    /// With variables of the environment.
+    pub fn drydock_in(
+        &self,
+        identity: &str,
+        kubeconfig: &Path,
+        more: &[&str],
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Drydock> {
         let folder = self.folder.path().join(identity);
         std::fs::create_dir_all(&folder)?;
         let log = folder.join("log");
@@ -177,6 +201,7 @@ impl Ground {
             .args(["--smoke-image", "check:1"])
             .args(more)
             .env("DRYDOCK_LOG", "info,drydock_cluster=debug,drydock_server=debug")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::from(file.try_clone()?))
             .stderr(Stdio::from(file))

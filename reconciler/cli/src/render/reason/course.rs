@@ -14,16 +14,22 @@ pub(super) fn inventory_older_than_plan() -> String {
     "the facts are older than the intent; the next look decides".to_owned()
 }
 
-pub(super) fn preflight(until: Timestamp, when: &When) -> String {
-    format!("artefacts are fetched and checks run on what is there; patience ends {}", when.full(until))
+/// What holds it, where that is known.
+fn held(by: Option<&Blocker>) -> String {
+    by.map_or(String::new(), |by| format!(", held by: {by}"))
 }
 
-pub(super) fn cordoning(until: Timestamp, when: &When) -> String {
-    format!("the cordon isn't seen yet; patience ends {}", when.full(until))
+pub(super) fn preflight(by: Option<&Blocker>, until: Timestamp, when: &When) -> String {
+    let held = held(by);
+    format!("artefacts are fetched and checks run on what is there{held}; patience ends {}", when.full(until))
 }
 
-pub(super) fn checkpoint(gangs: &[GangId], until: Timestamp, when: &When) -> String {
-    format!("{} to save a checkpoint; patience ends {}", some(gangs, 3), when.full(until))
+pub(super) fn cordoning(by: Option<&Blocker>, until: Timestamp, when: &When) -> String {
+    format!("the cordon isn't seen yet{}; patience ends {}", held(by), when.full(until))
+}
+
+pub(super) fn checkpoint(gangs: &[GangId], by: Option<&Blocker>, until: Timestamp, when: &When) -> String {
+    format!("{} to save a checkpoint{}; patience ends {}", some(gangs, 3), held(by), when.full(until))
 }
 
 pub(super) fn draining(
@@ -36,12 +42,18 @@ pub(super) fn draining(
     format!("{} still to leave{blocked}; patience ends {}", count(remaining, "pod"), when.full(until))
 }
 
-pub(super) fn applying(what: &str, attempt: u32, until: Timestamp, when: &When) -> String {
-    format!("{what} is applied{}; patience ends {}", tries(attempt), when.full(until))
+pub(super) fn applying(
+    what: &str,
+    attempt: u32,
+    by: Option<&Blocker>,
+    until: Timestamp,
+    when: &When,
+) -> String {
+    format!("{what} is applied{}{}; patience ends {}", tries(attempt), held(by), when.full(until))
 }
 
-pub(super) fn checking(attempt: u32, until: Timestamp, when: &When) -> String {
-    format!("checks run{}; patience ends {}", tries(attempt), when.full(until))
+pub(super) fn checking(attempt: u32, by: Option<&Blocker>, until: Timestamp, when: &When) -> String {
+    format!("checks run{}{}; patience ends {}", tries(attempt), held(by), when.full(until))
 }
 
 pub(super) fn backoff(attempt: u32, until: Timestamp, when: &When) -> String {
@@ -56,8 +68,8 @@ pub(super) fn lost(since: Timestamp, until: Timestamp, when: &When) -> String {
     format!("not seen for {}; given up {}", when.since(since), when.full(until))
 }
 
-pub(super) fn returning() -> String {
-    "drydock's own cordon isn't gone yet".to_owned()
+pub(super) fn returning(by: Option<&Blocker>) -> String {
+    format!("drydock's own cordon isn't gone yet{}", held(by))
 }
 
 pub(super) fn soaking(until: Timestamp, when: &When) -> String {

@@ -49,17 +49,17 @@ fn line(group: &Group<'_>, when: &When) -> String {
 /// What a node in flight waits for is its own; rules are told apart by what they say.
 fn key(reason: &Reason, when: &When) -> String {
     match reason {
-        Reason::Preflight { .. }
-        | Reason::Cordoning { .. }
+        Reason::Preflight { blocked_by: None, .. }
+        | Reason::Cordoning { blocked_by: None, .. }
         | Reason::Draining { blocked_by: None, .. }
-        | Reason::Checking { .. }
+        | Reason::Checking { blocked_by: None, .. }
         | Reason::Backoff { .. }
         | Reason::Soaking { .. }
         | Reason::Cooldown { .. }
         | Reason::PreexistingFailure { .. }
         | Reason::NotReady { .. }
         | Reason::NodeQuarantined { .. } => reason.word().to_owned(),
-        Reason::Applying { what, .. } => format!("{} {what}", reason.word()),
+        Reason::Applying { what, blocked_by: None, .. } => format!("{} {what}", reason.word()),
         other => sentence(other, when),
     }
 }

@@ -65,18 +65,24 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::Rejected { why } => rules::rejected(why),
         Reason::AbortedBefore { rollout } => rules::aborted_before(rollout),
         Reason::InventoryOlderThanPlan {} => course::inventory_older_than_plan(),
-        Reason::Preflight { until } => course::preflight(*until, when),
-        Reason::Cordoning { until } => course::cordoning(*until, when),
-        Reason::Checkpoint { gangs, until } => course::checkpoint(gangs, *until, when),
+        Reason::Preflight { blocked_by, until } => course::preflight(blocked_by.as_ref(), *until, when),
+        Reason::Cordoning { blocked_by, until } => course::cordoning(blocked_by.as_ref(), *until, when),
+        Reason::Checkpoint { gangs, blocked_by, until } => {
+            course::checkpoint(gangs, blocked_by.as_ref(), *until, when)
+        }
         Reason::Draining { remaining, blocked_by, until } => {
             course::draining(*remaining, blocked_by.as_ref(), *until, when)
         }
-        Reason::Applying { what, attempt, until } => course::applying(what, *attempt, *until, when),
-        Reason::Checking { attempt, until } => course::checking(*attempt, *until, when),
+        Reason::Applying { what, attempt, blocked_by, until } => {
+            course::applying(what, *attempt, blocked_by.as_ref(), *until, when)
+        }
+        Reason::Checking { attempt, blocked_by, until } => {
+            course::checking(*attempt, blocked_by.as_ref(), *until, when)
+        }
         Reason::Backoff { attempt, until } => course::backoff(*attempt, *until, when),
         Reason::UnitBarrier { unit, waits_for } => course::unit_barrier(unit, waits_for),
         Reason::Lost { since, until } => course::lost(*since, *until, when),
-        Reason::Returning {} => course::returning(),
+        Reason::Returning { blocked_by } => course::returning(blocked_by.as_ref()),
         Reason::Soaking { until } => course::soaking(*until, when),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn applied(view: &View<'_>, effort: &mut Effort, item: Item<'_>, obje
             live.updated.min(live.available),
             live.replicas
         );
-        return Outcome::blocked(0, Blocker::Refused(text)).again(view.now, LOOK);
+        return Outcome::blocked(0, Blocker::NotReady(text)).again(view.now, LOOK);
     }
     if item.spec.class != ComponentClass::Scheduler {
         return Outcome::done();

@@ -101,7 +101,7 @@ fn judge(job: &JobObject) -> Option<Outcome> {
 fn waiting(view: &View<'_>, job: &str, namespace: &str) -> Outcome {
     let trouble = pods_of(view, job, namespace).find_map(|pod| pod.trouble());
     let outcome = match trouble {
-        Some(text) => Outcome::blocked(1, Blocker::Refused(text)),
+        Some(text) => Outcome::blocked(1, Blocker::NotReady(text)),
         None => Outcome::working(Vec::new()),
     };
     outcome.again(view.now, LOOK)

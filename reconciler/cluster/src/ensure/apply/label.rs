@@ -76,7 +76,7 @@ pub(crate) fn wanted(
         }
         Meaning::Working => {
             let text = format!("{} is {}", label.state, state.unwrap_or("not set"));
-            Outcome::blocked(0, Blocker::Refused(text)).again(view.now, LOOK)
+            Outcome::blocked(0, Blocker::NotReady(text)).again(view.now, LOOK)
         }
     }
 }

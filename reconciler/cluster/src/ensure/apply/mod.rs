@@ -132,7 +132,7 @@ pub(crate) fn devices_missing(view: &View<'_>, effort: &mut Effort, item: Item<'
             "the plugin runs and the node advertises {have} of {want} GPUs"
         )));
     }
-    let mut waiting = Outcome::blocked(0, Blocker::Refused(format!("{have} of {want} GPUs are advertised")));
+    let mut waiting = Outcome::blocked(0, Blocker::NotReady(format!("{have} of {want} GPUs are advertised")));
     waiting.again = Some(until);
     Some(waiting)
 }

@@ -131,7 +131,7 @@ fn settled(
         if !delete {
             let text =
                 format!("pod {}/{} of the other version is still there", pod.meta.namespace, pod.meta.name);
-            return Outcome::blocked(0, Blocker::Refused(text)).again(view.now, LOOK);
+            return Outcome::blocked(0, Blocker::NotReady(text)).again(view.now, LOOK);
         }
         // A pod made a moment ago from the template as it was before: the operator needs some seconds to see a change.
         return asked(view, effort, pods::delete(pod, "replace"));

@@ -24,7 +24,7 @@ pub(super) fn not_ready(
 ) -> Option<Outcome> {
     let Some(pod) = pod else {
         let text = "its pod isn't there yet".to_owned();
-        return Some(Outcome::blocked(0, Blocker::Refused(text)).again(view.now, LOOK));
+        return Some(Outcome::blocked(0, Blocker::NotReady(text)).again(view.now, LOOK));
     };
     if pod.ready && !pod.leaving() {
         return None;
@@ -61,11 +61,11 @@ pub(super) fn not_ready(
         if view.now >= until {
             return Some(Outcome::failed(trouble));
         }
-        let mut waiting = Outcome::blocked(0, Blocker::Refused(trouble));
+        let mut waiting = Outcome::blocked(0, Blocker::NotReady(trouble));
         waiting.again = Some(until);
         return Some(waiting);
     }
-    Some(Outcome::blocked(0, Blocker::Refused(trouble)).again(view.now, LOOK))
+    Some(Outcome::blocked(0, Blocker::NotReady(trouble)).again(view.now, LOOK))
 }
 
 /// Deletes this very pod. Only pods of the component whose version changes are deleted, never a workload's.

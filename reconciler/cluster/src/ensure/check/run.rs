@@ -189,7 +189,7 @@ fn waits(
         Progress::Waiting(None) | Progress::Running | Progress::Ended(_) => None,
     });
     if view.now.duration_since(asked) < patience(order) {
-        return Ok(going(view, None, trouble.map(|why| Blocker::Refused(read::cut(why)))));
+        return Ok(going(view, None, trouble.map(|why| Blocker::NotReady(read::cut(why)))));
     }
     let why = trouble.unwrap_or_else(|| match pods.is_empty() {
         true => "it has no pod".to_owned(),

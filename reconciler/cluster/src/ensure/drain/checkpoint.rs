@@ -63,7 +63,7 @@ pub fn checkpointed(view: &View<'_>, effort: &mut Effort, gangs: &[GangId]) -> O
 
 /// Pods of the job, in the whole cluster, that can be asked.
 fn taking_part<'a>(view: &View<'a>, gang: &GangId) -> Vec<&'a Arc<PodObject>> {
-    let keys = view.objects.gangs.get(gang.as_str()).into_iter().flatten();
+    let keys = view.objects.gangs.get(gang.job()).into_iter().flatten();
     let opted = |pod: &&Arc<PodObject>| {
         let hook = pod.meta.annotation(names::CHECKPOINT_HOOK);
         hook == Some(names::CHECKPOINT_HOOK_ANNOTATION) && !pod.leaving() && !pod.finished()

@@ -80,7 +80,7 @@ pub fn drained(view: &View<'_>, effort: &mut Effort, rules: &DrainRules) -> Outc
     }
     // The one named is the one that lasts longest by itself: what is forbidden, then what doesn't end, then budgets.
     let rank = |by: &Blocker| match by {
-        Blocker::Refused(_) => 0,
+        Blocker::NotReady(_) | Blocker::Refused(_) => 0,
         Blocker::Protected(_) | Blocker::Unmanaged(_) | Blocker::LocalStorage(_) => 1,
         Blocker::Terminating(_) => 2,
         Blocker::DisruptionBudget(_) => 3,

@@ -326,7 +326,7 @@ fn member(name: &str, node: &str, notes: Value) -> Value {
 }
 
 fn ask(scene: &Scene, effort: &mut Effort) -> Outcome {
-    let gangs = vec![GangId::new("a/train")];
+    let gangs = vec![GangId::new("c1/a/train")];
     checkpointed(&scene.view(&Ensure::Checkpointed { gangs: gangs.clone() }), effort, &gangs)
 }
 
@@ -386,7 +386,7 @@ fn nodes_of_a_job_share_a_request() {
     // Of two open requests the first by text wins, whoever looks.
     let scene = gang(request("n1:9"), request("n2:7"));
     let mut late = super::super::fixture::effort();
-    late.since("checkpoint:a/train", scene.now.checked_sub(SignedDuration::from_secs(60)).unwrap());
+    late.since("checkpoint:c1/a/train", scene.now.checked_sub(SignedDuration::from_secs(60)).unwrap());
     assert_eq!(asked(&ask(&scene, &mut late)), [("q".to_owned(), "n1:9".to_owned())]);
 }
 
