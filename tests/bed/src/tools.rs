@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 /// What `tests/tools/build` builds from; its digest is the name of the folder.
 const GO_MOD: &[u8] = include_bytes!("../../tools/kubernetes/go.mod");
 const GO_SUM: &[u8] = include_bytes!("../../tools/kubernetes/go.sum");
+const DEVICE_PLUGIN: &[u8] = include_bytes!("../../tools/kubernetes/device-plugin/main.go");
 
 /// `require`: tests that lack tools fail instead of being skipped. CI sets it.
 const REQUIRE: &str = "DRYDOCK_BED";
@@ -29,6 +30,8 @@ pub enum Tool {
     Kubectl,
     /// `kubelet`; only real nodes need it.
     Kubelet,
+    /// `device-plugin`, which runs in a container; only real nodes need it.
+    DevicePlugin,
 }
 
 impl Tool {
@@ -45,6 +48,7 @@ impl Tool {
             Self::Scheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kubelet => "kubelet",
+            Self::DevicePlugin => "device-plugin",
         }
     }
 }
@@ -155,7 +159,8 @@ pub(crate) fn cache() -> Option<PathBuf> {
 /// Where `tests/tools/build` puts what it builds.
 fn built() -> Option<PathBuf> {
     let cache = cache()?;
-    let digest = Sha256::new().chain_update(GO_MOD).chain_update(GO_SUM).finalize();
+    let digest =
+        Sha256::new().chain_update(GO_MOD).chain_update(GO_SUM).chain_update(DEVICE_PLUGIN).finalize();
     let key: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Some(cache.join("tools").join(key))
 }

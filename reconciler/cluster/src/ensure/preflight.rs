@@ -52,8 +52,8 @@ pub fn preflight(
     outcome
 }
 
-/// A check that needs GPUs which jobs hold can't run before they have left. That says nothing against the node: it works
-/// for somebody. Decided once for an intent, or a job that ends would make its result another one with every look.
+/// A check that needs GPUs which jobs hold can't run before they have left, and one on a node that has never had a device
+/// plugin has nothing to run on. That says nothing against the node. Decided once for an intent, or a job that ends would make its result another one with every look.
 fn held(view: &View<'_>, effort: &mut Effort, order: &CheckOrder) -> Option<CheckResult> {
     let (at, said) = effort
         .notes
@@ -90,11 +90,16 @@ fn gpus_note(order: &CheckOrder) -> String {
     format!("gpus for {}", order.name)
 }
 
-/// What is held on the first node of the check that hasn't enough free.
+/// What is held on the first node of the check that hasn't enough free, or that it has never offered any: a kubelet goes
+/// on telling of a resource whose plugin has died, with a count of 0, so one without the name is a new node.
 fn gpus_in_use(view: &View<'_>, order: &CheckOrder) -> Option<String> {
     let others = order.nodes.iter().map(NodeId::node).filter(|node| *node != view.name());
     std::iter::once(view.name()).chain(others).find_map(|node| {
-        let offered: u32 = view.objects.nodes.get(node)?.devices.values().sum();
+        let devices = &view.objects.nodes.get(node)?.devices;
+        if devices.is_empty() && order.gpus > 0 {
+            return Some(format!("{node} has never advertised a GPU: nothing is installed there yet"));
+        }
+        let offered: u32 = devices.values().sum();
         let holds = |pod: &&std::sync::Arc<crate::objects::PodObject>| {
             !pod.finished() && pod.meta.label(names::CHECK).is_none()
         };

@@ -8,12 +8,16 @@
 //!     --after MS       ready so much later
 //!     --crash          ends with exit code 1 instead
 //!     --never-ready    stays and never writes the file
+//!     --note PATH      a file on the node, for its checks
+//!     --defect CHECK=HOW   what the file says: CHECK is to `fail`, to `hang`, or to be killed for its `memory`
 //! stand-in probe PATH                 exit code 0 when the file is there: a readiness probe
 //! stand-in check [OPTIONS]            a check: writes its message, ends with its code
 //!     --exit N         exit code (0)
 //!     --message TEXT   termination message
 //!     --sleep MS       takes so long
 //!     --hang           never ends
+//!     --notes PATH     a folder of such files: it does what they say of the check that DRYDOCK_CHECK names
+//!     --value N        what a good run has measured
 //! stand-in job [OPTIONS]              a member of a gang: works and ends well
 //!     --for MS         works so long (for ever without it)
 //! stand-in checkpoint PATH            writes a checkpoint: a preStop hook
@@ -37,6 +41,10 @@ struct Options {
     message: String,
     crash: bool,
     never: bool,
+    note: Option<PathBuf>,
+    notes: Option<PathBuf>,
+    defects: Vec<String>,
+    value: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -67,6 +75,9 @@ fn run(command: &str, words: impl Iterator<Item = String>) -> Result<ExitCode, S
             if options.crash {
                 return Err("the driver could not be loaded".to_owned());
             }
+            if let Some(note) = &options.note {
+                write(note, &options.defects.join("\n"))?;
+            }
             if !options.never {
                 write(&file("/run/driver-ready"), "ready\n")?;
             }
@@ -78,8 +89,16 @@ fn run(command: &str, words: impl Iterator<Item = String>) -> Result<ExitCode, S
                 for_ever();
             }
             sleep(options.after);
-            write(std::path::Path::new(TERMINATION_LOG), &options.message)?;
-            Ok(ExitCode::from(options.exit))
+            let told = options.notes.as_deref().map(noted).transpose()?;
+            let (exit, message) = match (told.flatten().as_deref(), &options.value) {
+                (Some("hang"), _) => for_ever(),
+                (Some("memory"), _) => eat(),
+                (Some(_), _) => (1, r#"{"verdict":"fail","detail":"the driver is broken"}"#.to_owned()),
+                (None, Some(value)) => (0, format!(r#"{{"verdict":"pass","value":{value}}}"#)),
+                (None, None) => (options.exit, options.message.clone()),
+            };
+            write(std::path::Path::new(TERMINATION_LOG), &message)?;
+            Ok(ExitCode::from(exit))
         }
         "job" => match options.length {
             Some(length) => {
@@ -108,12 +127,40 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--exit" => options.exit = value()?.parse().map_err(|e| format!("--exit: {e}"))?,
             "--message" => options.message = value()?,
             "--crash" => options.crash = true,
+            "--notes" => options.notes = Some(value()?.into()),
+            "--note" => options.note = Some(value()?.into()),
+            "--defect" => options.defects.push(value()?),
+            "--value" => options.value = Some(value()?),
             "--never-ready" | "--hang" => options.never = true,
             path if path.starts_with('/') => options.file = Some(path.into()),
             other => return Err(format!("no such option: {other}")),
         }
     }
     Ok(options)
+}
+
+/// What the notes of this node say of the check that this is.
+fn noted(folder: &std::path::Path) -> Result<Option<String>, String> {
+    #[expect(clippy::disallowed_methods, reason = "that is how a check is told what it is")]
+    let check = std::env::var("DRYDOCK_CHECK").unwrap_or_default();
+    let told = |e: std::io::Error| format!("{}: {e}", folder.display());
+    for file in std::fs::read_dir(folder).map_err(told)? {
+        let text = std::fs::read_to_string(file.map_err(told)?.path()).map_err(told)?;
+        let mut defects = text.lines().filter_map(|line| line.split_once('='));
+        if let Some((_, how)) = defects.find(|(of, _)| *of == check) {
+            return Ok(Some(how.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes memory until the kernel ends it. The container has a limit of its own, so nobody else is hurt.
+fn eat() -> ! {
+    let mut eaten: Vec<Vec<u8>> = Vec::new();
+    loop {
+        // Written to: memory that nobody has touched isn't there yet.
+        eaten.push(vec![1; 1 << 20]);
+    }
 }
 
 fn sleep(time: Duration) {

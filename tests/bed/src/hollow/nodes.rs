@@ -62,7 +62,8 @@ pub(super) fn object(state: &NodeState, options: &HollowOptions, stamp: &str) ->
         .iter()
         .map(|(kind, (status, reason))| condition(kind, status, reason, stamp))
         .collect();
-    let devices = capacity(&state.devices);
+    let bare = BTreeMap::new();
+    let devices = capacity(if options.device_plugin.is_some() { &bare } else { &state.devices });
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "labels": all, "annotations": annotations},
@@ -205,7 +206,7 @@ impl View<'_> {
             let allocatable = status.and_then(|s| s.allocatable.as_ref());
             let shown: BTreeMap<&str, &str> =
                 allocatable.into_iter().flatten().map(|(k, v)| (k.as_str(), v.0.as_str())).collect();
-            let wanted = capacity(&state.devices);
+            let wanted = capacity(&self.advertised(state, &shown));
             let mut changes: BTreeMap<&str, Option<&str>> = wanted
                 .iter()
                 .filter(|(k, v)| shown.get(k.as_str()) != Some(&v.as_str()))
@@ -218,6 +219,19 @@ impl View<'_> {
             }
         }
         (!patch.is_empty()).then(|| json!({"status": patch}))
+    }
+
+    /// What a kubelet tells of devices: what their plugin has said, with a count of 0 once that is gone.
+    fn advertised(&self, state: &NodeState, shown: &BTreeMap<&str, &str>) -> BTreeMap<String, String> {
+        let Some(plugin) = &self.options.device_plugin else { return state.devices.clone() };
+        let serves = self.state.pods_on(&state.spec.name).any(|(_, pod)| {
+            matches!(pod.shown, Some(Face::Running { ready: true, .. }))
+                && brought(&pod.pod, self.options).is_some_and(|brought| brought.component == *plugin)
+        });
+        let known = state.devices.iter().filter(|(name, _)| serves || shown.contains_key(name.as_str()));
+        known
+            .map(|(name, count)| (name.clone(), if serves { count.clone() } else { "0".to_owned() }))
+            .collect()
     }
 
     /// Feature discovery notes the versions of what is ready. What isn't ready leaves the label as it was.

@@ -26,6 +26,9 @@ pub struct HollowOptions {
     /// Which component an image belongs to, by a piece of the image's name: pods without drydock's own labels, such as
     /// the GPU Operator's, run the version that stands in the tag.
     pub images: BTreeMap<String, String>,
+    /// The component that brings devices: nodes advertise theirs once a pod of it has been ready, and none while none is.
+    /// Without it they have them from the start.
+    pub device_plugin: Option<String>,
     /// Classes of checks by name. A check that isn't in it has the class of its pods' label `drydock.dev/check-class`;
     /// without that label the one that its name begins with (`rdma-write` is of class `rdma`), or `custom`.
     pub classes: BTreeMap<String, CheckClass>,
@@ -124,6 +127,7 @@ impl Default for HollowOptions {
             cluster: String::new(),
             timings: Timings::default(),
             images: images.map(|(image, component)| (image.to_owned(), component.to_owned())).into(),
+            device_plugin: None,
             classes: BTreeMap::new(),
             values: BTreeMap::new(),
             ends: None,

@@ -29,7 +29,7 @@ use rustix::{
 };
 
 pub use image::{Image, image};
-pub use stand_in::{STAND_IN, stand_in, stand_in_image};
+pub use stand_in::{STAND_IN, stand_in, stand_in_image, stand_in_with};
 
 use crate::{
     Missing, Plane, User, eventually,
@@ -68,6 +68,7 @@ wait $!
 #[derive(Debug, Clone)]
 pub struct RealTools {
     kubelet: PathBuf,
+    device_plugin: PathBuf,
     programs: BTreeMap<&'static str, PathBuf>,
 }
 
@@ -77,7 +78,7 @@ impl RealTools {
     /// # Errors
     /// What is missing: being root, programs, plugins, the kubelet.
     pub fn find() -> Result<Self, Missing> {
-        let [kubelet] = locate([Tool::Kubelet])?;
+        let [kubelet, device_plugin] = locate([Tool::Kubelet, Tool::DevicePlugin])?;
         let found: Vec<_> = PROGRAMS.iter().map(|(name, package)| (*name, *package, on_path(name))).collect();
         let mut what: Vec<String> = Vec::new();
         what.extend(found.iter().filter(|f| f.2.is_none()).map(|f| format!("{} ({})", f.0, f.1)));
@@ -94,7 +95,19 @@ impl RealTools {
             return Err(Missing { what, remedy });
         }
         let programs = found.into_iter().filter_map(|(name, _, path)| Some((name, path?))).collect();
-        Ok(Self { kubelet, programs })
+        Ok(Self { kubelet, device_plugin, programs })
+    }
+
+    /// An image of the device plugin, which tells the kubelet of so many `nvidia.com/gpu`. Its pods have the node's
+    /// `/var/lib/kubelet/device-plugins`.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn device_plugin_image(&self, name: &str, tag: &str, count: u32) -> anyhow::Result<Image> {
+        let program = std::fs::read(&self.device_plugin).context("the device plugin")?;
+        let count = count.to_string();
+        let entrypoint = ["/device-plugin", "--count", &count];
+        Ok(image(name, tag, &[("/device-plugin", &program, 0o755)], &entrypoint, &[]))
     }
 
     fn program(&self, name: &str) -> Command {
@@ -303,6 +316,25 @@ impl RealNodes {
         let said = String::from_utf8_lossy(&output.stderr);
         anyhow::ensure!(output.status.success(), "{} on {}: {said}", image.reference, node.name);
         written.with_context(|| format!("{} on {}", image.reference, node.name))
+    }
+
+    /// Writes a file on all nodes, under their own `/run` for instance. The folder is there: a pod has mounted it.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
+        for node in &self.nodes {
+            let output = self
+                .tools
+                .program("nsenter")
+                .args(["--target", &node.first.to_string(), "--mount", "--"])
+                .args(["sh", "-c", r#"printf %s "$2" > "$1""#, "write", path, text])
+                .output()
+                .context("nsenter")?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            anyhow::ensure!(output.status.success(), "{path} on {}: {said}", node.name);
+        }
+        Ok(())
     }
 
     /// Kills the kubelet of a node; its containers go on.

@@ -57,6 +57,15 @@ pub fn stand_in_image(name: &str, tag: &str) -> anyhow::Result<Image> {
     with_entrypoint(name, tag, &[STAND_IN])
 }
 
+/// An image with the program in it that does this, whatever arguments pods leave out: a driver with a defect, say.
+///
+/// # Errors
+/// The program can't be built.
+pub fn stand_in_with(name: &str, tag: &str, args: &[&str]) -> anyhow::Result<Image> {
+    let entrypoint: Vec<&str> = std::iter::once(STAND_IN).chain(args.iter().copied()).collect();
+    with_entrypoint(name, tag, &entrypoint)
+}
+
 /// The image of sandboxes: nobody gives them arguments.
 pub(super) fn pause_image(name: &str, tag: &str) -> anyhow::Result<Image> {
     with_entrypoint(name, tag, &[STAND_IN, "pause"])

@@ -288,6 +288,30 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
+/// A check of all eight GPUs of a node.
+fn smoke() -> CheckOrder {
+    serde_json::from_value(json!({
+        "name": "smoke", "class": "driver", "on": "node", "partner": null, "nodes": ["c1/n1"], "run": {"image": "i"},
+        "gpus": 8, "timeout": "20s", "repeats": 1, "attempt": 1
+    }))
+    .unwrap()
+}
+
+/// The first install of a cluster waited for GPUs that only it could bring. A plugin that has died is another matter.
+#[test]
+fn a_node_without_a_device_plugin_has_nothing_to_check_yet() {
+    for (devices, wanted) in [
+        (json!({"cpu": "8"}), Some(RawVerdict::NotApplicable)),
+        (json!({"cpu": "8", "nvidia.com/gpu": "0"}), None),
+    ] {
+        let scene = Scene::node(json!({"metadata": {"name": "n1"}, "status": {"allocatable": devices}}));
+        let (none, orders) = (BTreeMap::new(), [smoke()]);
+        let ensure = Ensure::Preflight { artifacts: none.clone(), checks: orders.to_vec() };
+        let outcome = preflight(&scene.view(&ensure), &mut effort(), &none, &orders);
+        assert_eq!(outcome.checks.first().map(|result| result.verdict), wanted, "{outcome:?}");
+    }
+}
+
 #[test]
 fn a_check_gives_way_to_jobs_that_hold_the_gpus() {
     let pod = |name: &str, gpus: u32| {
@@ -295,11 +319,7 @@ fn a_check_gives_way_to_jobs_that_hold_the_gpus() {
             "containers": [{"image": "i", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}, "status": {"phase": "Running"}})
     };
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}});
-    let order: CheckOrder = serde_json::from_value(json!({
-        "name": "smoke", "class": "driver", "on": "node", "partner": null, "nodes": ["c1/n1"], "run": {"image": "i"},
-        "gpus": 8, "timeout": "20s", "repeats": 1, "attempt": 1
-    }))
-    .unwrap();
+    let order = smoke();
     let none = BTreeMap::new();
     let ensure = Ensure::Preflight { artifacts: none.clone(), checks: vec![order.clone()] };
     let orders = [order];
