@@ -64,8 +64,16 @@ async fn a_thousand_nodes() -> anyhow::Result<()> {
     ground.create(site, "/apis/apps/v1/namespaces/team/deployments", &work).await?;
     ground.tidy(Duration::from_secs(180)).await?;
 
-    // An idle minute.
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    // An idle minute: after the last word about the nodes, which may wait for five minutes.
+    let quiet = std::time::Instant::now() + Duration::from_secs(900);
+    loop {
+        let before = site.plane.audit()?.len();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        if requests(&site.plane.audit()?.split_off(before)).is_empty() {
+            break;
+        }
+        anyhow::ensure!(std::time::Instant::now() < quiet, "it never falls silent");
+    }
     let before = site.plane.audit()?.len();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let idle = site.plane.audit()?.split_off(before);

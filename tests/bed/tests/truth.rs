@@ -60,7 +60,7 @@ fn fleet(driver: &str, plugin: &str) -> String {
         format!(
             "  - name: {name}
     class: {class}
-    timeout: 12s
+    timeout: 20s
     regress: \"10%\"
     template:
       spec:
@@ -82,7 +82,7 @@ fn fleet(driver: &str, plugin: &str) -> String {
         &format!(
             "class: gpuDriver
 disruption: drain
-deadline: 45s
+deadline: 2m
 expect: {{p50: 1s, p90: 5s}}
 delivery:
   daemonSet:
@@ -104,7 +104,7 @@ delivery:
         "plugin",
         "class: devicePlugin
 disruption: restart
-deadline: 45s
+deadline: 2m
 expect: {p50: 1s, p90: 5s}
 delivery:
   daemonSet:

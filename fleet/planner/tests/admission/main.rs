@@ -6,6 +6,7 @@ mod budgets;
 mod calendar;
 mod examples;
 mod forget;
+mod refused;
 mod restart;
 mod scene;
 mod shared;

@@ -13,7 +13,7 @@ const KEYS_MAX: usize = 2_048;
 
 /// How long a call that was answered well is given to show up in the watch before it is made again. A watch lags by
 /// milliseconds; half a minute outlasts a reconnect.
-const SHOWS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
+pub const SHOWS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// First pause after a call that failed; it doubles up to [`PAUSE_MAX`].
 const PAUSE_FIRST: SignedDuration = SignedDuration::from_secs(1);
 /// Longest pause after a call that failed.

@@ -28,7 +28,7 @@ use serde_json::Value;
 pub use self::check::{checked, leftovers, scheduled_probe};
 pub use self::cordon::{cordoned, returned};
 pub use self::drain::{checkpointed, drained};
-pub use self::effort::{Asked, Effort, Ended};
+pub use self::effort::{Asked, Effort, Ended, SHOWS_WITHIN};
 pub use self::preflight::preflight;
 use crate::client::Patch;
 use crate::objects::{
@@ -167,6 +167,9 @@ impl Outcome {
 
 /// Calls whose key begins so are the same for every node of a cluster, and are made once for all of them.
 pub const SHARED: &str = "shared ";
+
+/// Begin of the keys of calls that delete a Job or pod of drydock's own, before its uid: whoever asks for it.
+pub const DELETE: &str = "delete ";
 
 /// One call to the API server.
 #[derive(Debug, Clone, PartialEq)]

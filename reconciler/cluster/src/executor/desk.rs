@@ -37,6 +37,9 @@ pub struct Inside {
     pub rounds: Rounds,
     /// Own objects that differ from what they should be.
     pub drifted: Vec<Drifted>,
+    /// What was told to go, and when, by the key of its call. The watch shows it gone some milliseconds after the API
+    /// server has answered, and whoever looks in between would delete it once more.
+    pub told_to_go: BTreeMap<String, Timestamp>,
 }
 
 /// Shared between the engine, which lays work on it, and the executor.

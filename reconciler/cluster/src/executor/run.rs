@@ -1,6 +1,7 @@
 //! The loop of one cluster: look, call, look again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::calls::carry_out;
 use super::desk::{Desk, Inside, Job};
 use crate::client::{CallError, Caller};
 use crate::clock;
-use crate::ensure::{self, Call, Objects, Outcome, SHARED, Settings, View};
+use crate::ensure::{self, Call, DELETE, Objects, Outcome, SHARED, SHOWS_WITHIN, Settings, View};
 use crate::watch::Shared;
 
 /// Calls of one cluster that are under way at a time: a drain of a rack evicts some hundred pods, and an API server
@@ -149,7 +150,7 @@ impl Runner {
             self.keep(&state.objects, &fleet, &mut desk, now, shared_calls, &mut calls);
         }
         // Jobs that nobody asks for any more: an intent has moved on, or this process was killed before it tidied up.
-        tidy(&state.objects, &desk.jobs, shared_calls, &mut calls);
+        tidy(&state.objects, &mut desk, now, &mut calls);
         drop(desk);
         state.for_facts.nodes.extend(reported);
         drop(state);
@@ -268,17 +269,19 @@ impl Runner {
     }
 }
 
-fn tidy(
-    objects: &Objects,
-    jobs: &BTreeMap<Arc<str>, Job>,
-    shared_calls: &mut SharedCalls,
-    calls: &mut Vec<(Vec<Who>, Call)>,
-) {
+fn tidy(objects: &Objects, desk: &mut Inside, now: Timestamp, calls: &mut Vec<(Vec<Who>, Call)>) {
+    let Inside { jobs, told_to_go, .. } = desk;
+    told_to_go.retain(|_, at| now.duration_since(*at) < SHOWS_WITHIN);
+    told_to_go.extend(
+        calls
+            .iter()
+            .filter(|(_, call)| call.key.starts_with(DELETE))
+            .map(|(_, call)| (call.key.clone(), now)),
+    );
     let wanted = jobs.iter().map(|(node, job)| (Arc::clone(node), job.action.generation)).collect();
     for call in ensure::leftovers(objects, &wanted) {
-        // Under way already: the watch will show it gone.
-        if !shared_calls.contains_key(&call.key) {
-            shared_calls.insert(call.key.clone(), Vec::new());
+        if let Entry::Vacant(place) = told_to_go.entry(call.key.clone()) {
+            place.insert(now);
             calls.push((Vec::new(), call));
         }
     }
