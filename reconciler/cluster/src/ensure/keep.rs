@@ -4,6 +4,7 @@
 //! DaemonSets are `OnDelete`, so neither an edit nor putting it right restarts a pod. Two writers that undo each other
 //! are noticed: after a few rounds drydock stops and says who it is.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_api::names;
@@ -92,13 +93,20 @@ pub fn keep<'a>(
     now: Timestamp,
 ) -> Kept {
     let needed = needed(fleet, actions);
+    // Looked for once and only where it is asked: a version that no release names is rare.
+    let on_nodes = OnceCell::new();
+    let unused = |name: &ComponentName, version: &ComponentVersion| {
+        let (key, slug) = (delivery::label_key(name), delivery::slug(version));
+        !needed.contains(&(name, version))
+            && !on_nodes.get_or_init(|| versions_on(objects)).contains(&(key.as_str(), slug.as_str()))
+    };
     let mut kept = Kept::default();
     for set in objects.daemon_sets.values() {
         let Some((name, version)) = own(&set.meta) else { continue };
         let Some(component) = fleet.components.get(&name) else { continue };
         let Delivery::DaemonSet(object) = &component.spec.delivery else { continue };
         let key = Key::new(&set.meta.namespace, &set.meta.name);
-        if unused(objects, &name, &version, &needed) {
+        if unused(&name, &version) {
             kept.calls.push(delete(Kind::DAEMON_SET, &key, &set.meta));
             continue;
         }
@@ -115,7 +123,7 @@ pub fn keep<'a>(
         let Some(component) = fleet.components.get(&name) else { continue };
         let Delivery::NvidiaDriver(object) = &component.spec.delivery else { continue };
         let key = Key::new("", &driver.meta.name);
-        if unused(objects, &name, &version, &needed) {
+        if unused(&name, &version) {
             kept.calls.push(delete(Kind::NVIDIA_DRIVER, &key, &driver.meta));
             continue;
         }
@@ -136,17 +144,11 @@ fn own(meta: &Meta) -> Option<(ComponentName, ComponentVersion)> {
     Some((name, delivery::noted(meta.annotation(names::VERSION))?))
 }
 
-fn unused(
-    objects: &Objects,
-    name: &ComponentName,
-    version: &ComponentVersion,
-    needed: &BTreeSet<(&ComponentName, &ComponentVersion)>,
-) -> bool {
-    if needed.contains(&(name, version)) {
-        return false;
-    }
-    let (key, slug) = (delivery::label_key(name), delivery::slug(version));
-    !objects.nodes.values().any(|node| node.meta.label(&key) == Some(slug.as_str()))
+/// Labels by which nodes choose a version: of any component, on any node.
+fn versions_on(objects: &Objects) -> BTreeSet<(&str, &str)> {
+    let labels = objects.nodes.values().flat_map(|node| &node.meta.labels);
+    let chosen = labels.filter(|(key, _)| key.starts_with(names::VERSION_PREFIX));
+    chosen.map(|(key, slug)| (&**key, &**slug)).collect()
 }
 
 fn delete(kind: Kind, key: &Key, meta: &Meta) -> Call {
