@@ -5,24 +5,16 @@ mod ground;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use drydock_bed::{Tools, User, skip_or_fail};
+use drydock_bed::{Tools, User};
 use drydock_plan::RolloutState;
 use serde_json::json;
 
-use ground::documents::{base, daemon_set, policy, release};
+use ground::documents::driver_fleet;
 use ground::people::workload;
-use ground::{Ground, Site, SiteSpec};
+use ground::{Ground, Site, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(300);
 const NODES: usize = 12;
-
-fn fleet(driver: &str) -> String {
-    let mut text = base(&[("c1", 12)]);
-    text += &daemon_set("driver", "gpuDriver", "drain");
-    text += &release("c1", &[("driver", driver)]);
-    text += &policy(&["c1"], "");
-    text
-}
 
 /// Evictions that were carried out, by pod.
 fn evictions(site: &Site) -> anyhow::Result<BTreeMap<String, usize>> {
@@ -48,13 +40,7 @@ impl Dice {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_again_and_again() -> anyhow::Result<()> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
@@ -65,7 +51,8 @@ async fn killed_again_and_again() -> anyhow::Result<()> {
     let mut last = None;
     while killed < kills {
         version += 1;
-        let commit = ground.commit("next", &[("fleet.yaml", fleet(&format!("580.{version}.0")))])?;
+        let commit =
+            ground.commit("next", &[("fleet.yaml", driver_fleet(&format!("580.{version}.0"), 12, ""))])?;
         last = Some(commit.clone());
         loop {
             let mut drydock = ground.drydock_with("one", &ground.kubeconfig, &["--lease", "3"])?;
@@ -93,24 +80,17 @@ async fn killed_again_and_again() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 4)]).await?;
     let site = ground.site("c1");
-    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05").replace("min: 12", "min: 4"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", 4, ""))])?;
     let drydock = ground.drydock("one")?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     workload(&ground, site, 4, 4).await?;
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
-    let second =
-        ground.commit("second", &[("fleet.yaml", fleet("580.105.08").replace("min: 12", "min: 4"))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 4, ""))])?;
     let draining = ground
         .until("a node that drains", LONG, |ledger| {
             let mut nodes = ledger.nodes.iter();
@@ -142,20 +122,14 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
     workload(&ground, site, NODES, 4).await?;
     let other = ground.folder.path().join("kubeconfig-b");
     ground.kubeconfig(User::DrydockB, &other)?;
-    let commit = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
+    let commit = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", 12, ""))])?;
     let first = ground.drydock("one")?;
     ground
         .until("a node of the first leader", LONG, |l| l.nodes.values().find(|n| n.visit.is_some()).map(drop))

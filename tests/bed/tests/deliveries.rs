@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drydock_bed::hollow::{Agent, Ended};
-use drydock_bed::{Tools, operator, skip_or_fail};
+use drydock_bed::{Tools, operator};
 use drydock_plan::RolloutState;
 use serde_json::{Value, json};
 
 use ground::documents::{base, daemon_set, document, policy, release};
-use ground::{Ground, Site, SiteSpec};
+use ground::{Ground, Site, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(400);
 
@@ -98,13 +98,7 @@ async fn foreign(ground: &Ground, site: &Site) -> anyhow::Result<BTreeMap<(Strin
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let ground =
         Ground::start(vec![site(&tools, "c1", 40), site(&tools, "c2", 30), site(&tools, "c3", 30)]).await?;
     let mut operators = Vec::new();

@@ -6,35 +6,21 @@ use std::time::Duration;
 
 use drydock_api::names;
 use drydock_bed::hollow::{NodeSpec, PodSelector};
-use drydock_bed::{Authorization, Tools, User, skip_or_fail};
+use drydock_bed::{Authorization, Tools, User};
 use drydock_plan::{NodeOutcome, RolloutState, Step};
 use serde_json::{Value, json};
 
-use ground::documents::{base, daemon_set, policy, release};
+use ground::documents::driver_fleet;
 use ground::people::{cordoned, draining, patch, workload};
-use ground::{Drydock, Ground, SiteSpec};
+use ground::{Drydock, Ground, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(240);
 
-fn fleet(driver: &str, nodes: u32, more: &str) -> String {
-    let mut text = base(&[("c1", nodes)]);
-    text += &daemon_set("driver", "gpuDriver", "drain");
-    text += &release("c1", &[("driver", driver)]);
-    text += &policy(&["c1"], more);
-    text
-}
-
 /// One cluster that runs release 1.0.
 async fn settled(nodes: u32, more: &str) -> anyhow::Result<Option<(Ground, Drydock)>> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(None);
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(None) };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
-    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", nodes, more))])?;
+    let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", nodes, more))])?;
     let drydock = ground.drydock("one")?;
     anyhow::ensure!(ground.ended(&first, LONG).await?.state == RolloutState::Succeeded);
     Ok(Some((ground, drydock)))
@@ -49,7 +35,7 @@ async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> any
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "work"}}}});
     ground.create(site, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", &budget).await?;
-    ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
+    ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, more))])?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["disruptionBudget", "team/keep"], LONG).await?;
     ground
@@ -73,7 +59,7 @@ async fn a_pod_that_never_ends_is_named() -> anyhow::Result<()> {
     let site = ground.site("c1");
     workload(&ground, site, 2, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 2, more))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 2, more))])?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["terminating", "team/work-"], LONG).await?;
     site.hollow.let_terminate();
@@ -87,7 +73,7 @@ async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyho
     let site = ground.site("c1");
     workload(&ground, site, 4, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 4, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 4, ""))])?;
     let node = draining(&ground).await?;
     site.hollow.delete_node(&node).await?;
     site.hollow.let_terminate();
@@ -120,7 +106,7 @@ async fn a_cordon_of_somebody_else_is_kept() -> anyhow::Result<()> {
     let node = "c1-n-000";
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or(node).to_owned();
     patch(site, &format!("/api/v1/nodes/{name}"), json!({"spec": {"unschedulable": true}})).await?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, more))])?;
     drydock.why(&format!("c1/{name}"), &["foreignCordon"], LONG).await?;
     let end = ground.ended(&second, LONG).await?;
     assert!(end.state.is_final(), "{:?}", end.state);
@@ -137,7 +123,7 @@ async fn a_cordon_that_is_taken_over_or_taken_off_in_mid_visit() -> anyhow::Resu
     let site = ground.site("c1");
     workload(&ground, site, 3, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, more))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, more))])?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["terminating"], LONG).await?;
     let uri = format!("/api/v1/nodes/{node}");
@@ -160,7 +146,7 @@ async fn a_cordon_that_is_taken_over_or_taken_off_in_mid_visit() -> anyhow::Resu
 async fn a_cordon_after_the_visit_is_kept() -> anyhow::Result<()> {
     let Some((ground, _drydock)) = settled(3, "").await? else { return Ok(()) };
     let site = ground.site("c1");
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, ""))])?;
     let node = ground
         .until("a node that is done", LONG, |ledger| {
             let done = |a: &drydock_plan::Assignment| a.outcome == Some(NodeOutcome::Done);
@@ -185,7 +171,7 @@ async fn a_namespace_that_is_being_deleted_is_named() -> anyhow::Result<()> {
     let held = json!({"metadata": {"name": "held", "namespace": "gpu", "finalizers": ["example.com/held"]}});
     ground.create(site, "/api/v1/namespaces/gpu/configmaps", &held).await?;
     ground.admin(site)?.delete("/api/v1/namespaces/gpu", &json!({})).await?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 2, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 2, ""))])?;
     let node = ground
         .until("a node that changes", LONG, |ledger| {
             let changes = |v: &drydock_plan::Visit| matches!(v.step, Step::Apply(_));
@@ -255,20 +241,14 @@ async fn without_its_definitions_the_ledger_goes_on() -> anyhow::Result<()> {
         let uri = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         ground.admin(site)?.delete(&uri, &json!({})).await?;
     }
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, ""))])?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_verb_is_named() -> anyhow::Result<()> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let mut spec = SiteSpec::new(&tools, "c1", 2);
     spec.plane.authorization = Authorization::Rbac;
     let ground = Ground::start(vec![spec]).await?;
@@ -301,7 +281,8 @@ async fn a_missing_verb_is_named() -> anyhow::Result<()> {
         ground.create(site, &format!("/apis/rbac.authorization.k8s.io/v1{space}/{plural}"), &object).await?;
     }
     workload(&ground, site, 2, 1).await?;
-    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", 2, "drain: {timeout: 2m}\n"))])?;
+    let first =
+        ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", 2, "drain: {timeout: 2m}\n"))])?;
     let drydock = ground.drydock("one")?;
     let node = draining(&ground).await?;
     drydock.why(&format!("c1/{node}"), &["pods/eviction"], LONG).await?;
@@ -318,7 +299,7 @@ async fn a_restored_backup_is_noticed_and_nothing_is_done_on_old_facts() -> anyh
     let Some((ground, drydock)) = settled(3, "").await? else { return Ok(()) };
     let site = ground.site("c1");
     let backup = site.plane.snapshot_etcd()?;
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", 3, ""))])?;
+    let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, ""))])?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     ground.tidy(Duration::from_secs(90)).await?;
     site.plane.restore_etcd(&backup).await?;

@@ -6,34 +6,20 @@ use std::time::Duration;
 
 use std::process::Command;
 
-use drydock_bed::{Tools, User, skip_or_fail};
+use drydock_bed::{Tools, User};
 use drydock_plan::RolloutState;
 
-use ground::documents::{base, daemon_set, policy, release};
-use ground::{Ground, SiteSpec};
+use ground::documents::driver_fleet;
+use ground::{Ground, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(180);
 
-fn fleet(driver: &str) -> String {
-    let mut text = base(&[("c1", 6)]);
-    text += &daemon_set("driver", "gpuDriver", "drain");
-    text += &release("c1", &[("driver", driver)]);
-    text += &policy(&["c1"], "");
-    text
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_cluster_goes_there_and_a_broken_driver_comes_back() -> anyhow::Result<()> {
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 6)]).await?;
     let site = ground.site("c1");
-    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", 6, ""))])?;
     let _drydock = ground.drydock("one")?;
     let good = ground.ended(&first, LONG).await?;
     assert_eq!(good.state, RolloutState::Succeeded);
@@ -42,12 +28,12 @@ async fn a_small_cluster_goes_there_and_a_broken_driver_comes_back() -> anyhow::
     site.hollow.inject_yaml(
         "- badVersion: {component: driver, version: \"580.105.08\", how: {readyButBroken: {check: training}}}",
     )?;
-    let second = ground.commit("broken", &[("fleet.yaml", fleet("580.105.08"))])?;
+    let second = ground.commit("broken", &[("fleet.yaml", driver_fleet("580.105.08", 6, ""))])?;
     let broken = ground.ended(&second, LONG).await?;
     assert_eq!((broken.state.word(), broken.exposed), ("RolledBack", 1));
     assert_eq!(ground.versions(site, "driver").await?, [("580.95.05".to_owned(), 6)].into());
 
-    let third = ground.commit("fixed", &[("fleet.yaml", fleet("580.126.09"))])?;
+    let third = ground.commit("fixed", &[("fleet.yaml", driver_fleet("580.126.09", 6, ""))])?;
     let fixed = ground.ended(&third, LONG).await?;
     assert_eq!(fixed.state, RolloutState::Succeeded);
     assert_eq!(ground.versions(site, "driver").await?, [("580.126.09".to_owned(), 6)].into());
@@ -59,13 +45,7 @@ async fn a_small_cluster_goes_there_and_a_broken_driver_comes_back() -> anyhow::
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_reads_well() -> anyhow::Result<()> {
     let found = Tools::find().and_then(|tools| Ok((tools, Tools::kubectl()?)));
-    let (tools, kubectl) = match found {
-        Ok(found) => found,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some((tools, kubectl)) = or_skip(found) else { return Ok(()) };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 6)]).await?;
     let admin = ground.folder.path().join("admin");
     ground.kubeconfig(User::Admin, &admin)?;
@@ -87,7 +67,7 @@ async fn kubectl_reads_well() -> anyhow::Result<()> {
     std::fs::write(&file, crds.stdout)?;
     run(&["apply", "--server-side", "--force-conflicts", "-f", &file.display().to_string()])?;
 
-    let first = ground.commit("Driver 580.95.05", &[("fleet.yaml", fleet("580.95.05"))])?;
+    let first = ground.commit("Driver 580.95.05", &[("fleet.yaml", driver_fleet("580.95.05", 6, ""))])?;
     let _drydock = ground.drydock("one")?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     let good = "rollout/drivers-580.95.05";
@@ -96,7 +76,7 @@ async fn kubectl_reads_well() -> anyhow::Result<()> {
     site.hollow.inject_yaml(
         "- badVersion: {component: driver, version: \"580.105.08\", how: {readyButBroken: {check: training}}}",
     )?;
-    let second = ground.commit("Driver 580.105.08", &[("fleet.yaml", fleet("580.105.08"))])?;
+    let second = ground.commit("Driver 580.105.08", &[("fleet.yaml", driver_fleet("580.105.08", 6, ""))])?;
     assert_eq!(ground.ended(&second, LONG).await?.state.word(), "RolledBack");
     run(&[
         "wait",

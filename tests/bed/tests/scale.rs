@@ -8,23 +8,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use drydock_bed::plane::AuditEntry;
-use drydock_bed::{Tools, User, skip_or_fail};
+use drydock_bed::{Tools, User};
 use drydock_plan::RolloutState;
 use jiff::Timestamp;
 use serde_json::json;
 
-use ground::documents::{base, daemon_set, policy, release};
-use ground::{Ground, SiteSpec};
+use ground::documents::driver_fleet;
+use ground::{Ground, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(1_500);
-
-fn fleet(driver: &str, nodes: u32) -> String {
-    let mut text = base(&[("c1", nodes)]);
-    text += &daemon_set("driver", "gpuDriver", "drain");
-    text += &release("c1", &[("driver", driver)]);
-    text += &policy(&["c1"], "").replace("max: 16", "max: 100");
-    text
-}
 
 /// Requests of drydock, the lease's aside.
 fn requests(entries: &[AuditEntry]) -> Vec<&AuditEntry> {
@@ -43,16 +35,13 @@ async fn a_thousand_nodes() -> anyhow::Result<()> {
         eprintln!("SKIP: DRYDOCK_SCALE says how many nodes; it isn't set");
         return Ok(());
     };
-    let tools = match Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
     let site = ground.site("c1");
-    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05", nodes))])?;
+    let first = ground.commit(
+        "first",
+        &[("fleet.yaml", driver_fleet("580.95.05", nodes, "").replace("max: 16", "max: 100"))],
+    )?;
     let drydock = ground.drydock("one")?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     let work = json!({
@@ -82,7 +71,10 @@ async fn a_thousand_nodes() -> anyhow::Result<()> {
     // An upgrade of everything.
     let before = site.plane.audit()?.len();
     let begun = std::time::Instant::now();
-    let second = ground.commit("second", &[("fleet.yaml", fleet("580.105.08", nodes))])?;
+    let second = ground.commit(
+        "second",
+        &[("fleet.yaml", driver_fleet("580.105.08", nodes, "").replace("max: 16", "max: 100"))],
+    )?;
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     let took = begun.elapsed();
     ground.tidy(Duration::from_secs(180)).await?;

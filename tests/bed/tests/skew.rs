@@ -5,11 +5,11 @@ mod ground;
 use std::path::Path;
 use std::time::Duration;
 
-use drydock_bed::{Missing, Tools, User, skip_or_fail};
+use drydock_bed::{Missing, Tools, User};
 use drydock_plan::RolloutState;
 
-use ground::documents::{base, daemon_set, policy, release};
-use ground::{Ground, SiteSpec};
+use ground::documents::driver_fleet;
+use ground::{Ground, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(240);
 /// Far less than the clocks are apart, and far more than a rollout of three nodes takes.
@@ -28,24 +28,10 @@ fn library() -> Result<String, Missing> {
     })
 }
 
-fn fleet(driver: &str) -> String {
-    let mut text = base(&[("c1", NODES)]);
-    text += &daemon_set("driver", "gpuDriver", "drain");
-    text += &release("c1", &[("driver", driver)]);
-    text += &policy(&["c1"], "");
-    text
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn clocks_that_are_twenty_minutes_apart() -> anyhow::Result<()> {
     let found = Tools::find().and_then(|tools| Ok((tools, library()?)));
-    let (tools, library) = match found {
-        Ok(found) => found,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some((tools, library)) = or_skip(found) else { return Ok(()) };
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", NODES as usize)]).await?;
     let site = ground.site("c1");
     let other = ground.folder.path().join("kubeconfig-b");
@@ -53,7 +39,7 @@ async fn clocks_that_are_twenty_minutes_apart() -> anyhow::Result<()> {
     let clock =
         |offset| [("LD_PRELOAD", library.as_str()), ("FAKETIME", offset), ("DONT_FAKE_MONOTONIC", "1")];
 
-    let first = ground.commit("first", &[("fleet.yaml", fleet("580.95.05"))])?;
+    let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", NODES, ""))])?;
     let ahead = ground.drydock_in("ahead", &ground.kubeconfig, &[], &clock("+600"))?;
     assert_eq!(ground.ended(&first, LONG).await?.state, RolloutState::Succeeded);
     let said = std::fs::read_to_string(&ahead.log)?;
@@ -64,7 +50,7 @@ async fn clocks_that_are_twenty_minutes_apart() -> anyhow::Result<()> {
     site.hollow.inject_yaml(
         "- badVersion: {component: driver, version: \"580.105.08\", how: {readyButBroken: {check: training}}}",
     )?;
-    let second = ground.commit("broken", &[("fleet.yaml", fleet("580.105.08"))])?;
+    let second = ground.commit("broken", &[("fleet.yaml", driver_fleet("580.105.08", NODES, ""))])?;
     let broken = ground.ended(&second, LONG).await?;
     assert_eq!((broken.state.word(), broken.exposed), ("RolledBack", 1));
     let writes = |user| -> anyhow::Result<usize> {
@@ -74,7 +60,7 @@ async fn clocks_that_are_twenty_minutes_apart() -> anyhow::Result<()> {
     assert_eq!(writes(User::DrydockB)?, 0);
 
     // It takes over in mid-rollout, and no step lasts twenty minutes longer for it.
-    let third = ground.commit("fixed", &[("fleet.yaml", fleet("580.126.09"))])?;
+    let third = ground.commit("fixed", &[("fleet.yaml", driver_fleet("580.126.09", NODES, ""))])?;
     ground
         .until("a node of the first", LONG, |l| l.nodes.values().find(|n| n.visit.is_some()).map(drop))
         .await?;

@@ -7,15 +7,16 @@ mod ground;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use drydock_api::names;
 use drydock_bed::hollow::NodeSpec;
 use drydock_bed::real::{Image, STAND_IN, stand_in_image, stand_in_with};
-use drydock_bed::{RealOptions, RealTools, Tools, User, skip_or_fail};
+use drydock_bed::{RealOptions, RealTools, Tools, User};
 use drydock_plan::{Ledger, PauseReason, RolloutState};
 use serde_json::{Value, json};
 
-use ground::documents::{base, document, policy, release};
-use ground::{Drydock, Ground, Site, SiteSpec};
+use ground::documents::{document, policy, pools, release};
+use ground::{Drydock, Ground, Site, SiteSpec, or_skip};
 
 const LONG: Duration = Duration::from_secs(400);
 const CLUSTERS: [&str; 2] = ["c1", "c2"];
@@ -52,10 +53,7 @@ const KILLED: (&str, &str) = ("580.150.02", "0.18.1");
 
 fn fleet(driver: &str, plugin: &str) -> String {
     let count = u32::try_from(NODES).unwrap_or_default();
-    let mut text = base(&CLUSTERS.map(|name| (name, count)));
-    // The suite of this ground runs a real container.
-    let suite = text.find("---\napiVersion: drydock.dev/v1alpha1\nkind: CheckSuite").unwrap_or(text.len());
-    text.truncate(suite);
+    let mut text = pools(&CLUSTERS.map(|name| (name, count)));
     let check = |name: &str, class: &str, value: &str| {
         format!(
             "  - name: {name}
@@ -355,7 +353,7 @@ async fn script(ground: &Ground, real: bool) -> anyhow::Result<BTreeMap<String, 
         anyhow::ensure!(running == 2, "{running} pods of the gang run");
     }
     ground.tidy(Duration::from_secs(120)).await?;
-    drydock.as_ref().map_or_else(|| Ok(BTreeMap::new()), story)
+    story(drydock.as_ref().context("it was never started")?)
 }
 
 fn sites(tools: &Tools, real: Option<&RealTools>) -> anyhow::Result<Vec<SiteSpec>> {
@@ -388,13 +386,7 @@ fn sites(tools: &Tools, real: Option<&RealTools>) -> anyhow::Result<Vec<SiteSpec
 #[tokio::test(flavor = "multi_thread")]
 async fn real_nodes_and_hollow_ones_tell_the_same_story() -> anyhow::Result<()> {
     let found = Tools::find().and_then(|tools| Ok((tools, RealTools::find()?)));
-    let (tools, real) = match found {
-        Ok(found) => found,
-        Err(missing) => {
-            skip_or_fail(&missing);
-            return Ok(());
-        }
-    };
+    let Some((tools, real)) = or_skip(found) else { return Ok(()) };
     // Both at a time: nearly all of it is waiting.
     let on_hollow = async {
         let ground = Ground::start(sites(&tools, None)?).await?;
@@ -410,6 +402,7 @@ async fn real_nodes_and_hollow_ones_tell_the_same_story() -> anyhow::Result<()> 
         told
     };
     let (mut told, truth) = tokio::try_join!(on_hollow, on_real)?;
+    assert!(truth.len() > RELEASES.len(), "each release has a story: {truth:?}");
     let mut differences = Vec::new();
     for (object, real) in &truth {
         let hollow = told.remove(object).unwrap_or_default();

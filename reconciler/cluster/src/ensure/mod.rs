@@ -168,9 +168,6 @@ impl Outcome {
 /// Calls whose key begins so are the same for every node of a cluster, and are made once for all of them.
 pub const SHARED: &str = "shared ";
 
-/// Begin of the keys of calls that delete a Job or pod of drydock's own, before its uid: whoever asks for it.
-pub const DELETE: &str = "delete ";
-
 /// One call to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 use drydock_api::names;
 use drydock_plan::{CheckOrder, CheckResult, NodeId, RawVerdict, StepState};
-use drydock_spec::{ComponentName, ComponentVersion, Delivery};
+use drydock_spec::{ComponentClass, ComponentName, ComponentVersion, Delivery};
 use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::{Effort, Outcome, View, check};
 use crate::delivery::label_key;
-use crate::objects::{DaemonSetObject, Key};
+use crate::objects::{DaemonSetObject, Key, NodeObject};
 
 /// These artefacts are on the node, nothing of somebody else's stands in their way, and these checks have run.
 ///
@@ -53,12 +53,13 @@ pub fn preflight(
 }
 
 /// A check that needs GPUs which jobs hold can't run before they have left, and one on a node that has never had a device
-/// plugin has nothing to run on. That says nothing against the node. Decided once for an intent, or a job that ends would make its result another one with every look.
+/// plugin has nothing to run on. That says nothing against the node. Decided once for an intent, or a job that ends would
+/// make its result another one with every look.
 fn held(view: &View<'_>, effort: &mut Effort, order: &CheckOrder) -> Option<CheckResult> {
     let (at, said) = effort
         .notes
         .entry(gpus_note(order))
-        .or_insert_with(|| (view.now, gpus_in_use(view, order).unwrap_or_default()))
+        .or_insert_with(|| (view.now, no_gpus_yet(view, order).unwrap_or_default()))
         .clone();
     (!said.is_empty()).then(|| CheckResult {
         check: order.name.clone(),
@@ -78,7 +79,7 @@ fn taken_meanwhile(view: &View<'_>, effort: &mut Effort, orders: &[CheckOrder], 
     for order in orders {
         let known = so_far.checks.iter().any(|result| result.check == order.name);
         let placed = view.pods().any(|pod| pod.meta.label(names::CHECK) == Some(order.name.as_str()));
-        if let Some(said) = gpus_in_use(view, order).filter(|_| !known && !placed) {
+        if let Some(said) = no_gpus_yet(view, order).filter(|_| !known && !placed) {
             effort.notes.insert(gpus_note(order), (view.now, said));
             gave_way = true;
         }
@@ -90,13 +91,14 @@ fn gpus_note(order: &CheckOrder) -> String {
     format!("gpus for {}", order.name)
 }
 
-/// What is held on the first node of the check that hasn't enough free, or that it has never offered any: a kubelet goes
-/// on telling of a resource whose plugin has died, with a count of 0, so one without the name is a new node.
-fn gpus_in_use(view: &View<'_>, order: &CheckOrder) -> Option<String> {
+/// Why the check can't have its GPUs yet, through no fault of a node: jobs hold them, or the first install is still to
+/// bring the device plugin.
+fn no_gpus_yet(view: &View<'_>, order: &CheckOrder) -> Option<String> {
     let others = order.nodes.iter().map(NodeId::node).filter(|node| *node != view.name());
     std::iter::once(view.name()).chain(others).find_map(|node| {
-        let devices = &view.objects.nodes.get(node)?.devices;
-        if devices.is_empty() && order.gpus > 0 {
+        let object = view.objects.nodes.get(node)?;
+        let devices = &object.devices;
+        if order.gpus > 0 && is_new(view, object) {
             return Some(format!("{node} has never advertised a GPU: nothing is installed there yet"));
         }
         let offered: u32 = devices.values().sum();
@@ -108,6 +110,16 @@ fn gpus_in_use(view: &View<'_>, order: &CheckOrder) -> Option<String> {
         (held > 0 && free < order.gpus)
             .then(|| format!("jobs hold {held} of {offered} devices of {node}, and it needs {}", order.gpus))
     })
+}
+
+/// No device plugin was ever there. A kubelet goes on telling of a resource whose plugin has died, with a count of 0; and
+/// where drydock has put one, GPUs that are missing are the node's trouble, found before the version can be blamed.
+fn is_new(view: &View<'_>, node: &NodeObject) -> bool {
+    node.devices.is_empty()
+        && !view.fleet.components.iter().any(|(name, component)| {
+            component.spec.class == ComponentClass::DevicePlugin
+                && node.meta.label(&label_key(name)).is_some()
+        })
 }
 
 /// A DaemonSet that somebody else has made for the component, and that would go on running on this node beside drydock's.

@@ -37,7 +37,7 @@ pub struct Inside {
     pub rounds: Rounds,
     /// Own objects that differ from what they should be.
     pub drifted: Vec<Drifted>,
-    /// What was told to go, and when, by the key of its call. The watch shows it gone some milliseconds after the API
+    /// What was told to go, and when, by its uid. The watch shows it gone some milliseconds after the API
     /// server has answered, and whoever looks in between would delete it once more.
     pub told_to_go: BTreeMap<String, Timestamp>,
 }

@@ -15,7 +15,7 @@ use super::calls::carry_out;
 use super::desk::{Desk, Inside, Job};
 use crate::client::{CallError, Caller};
 use crate::clock;
-use crate::ensure::{self, Call, DELETE, Objects, Outcome, SHARED, SHOWS_WITHIN, Settings, View};
+use crate::ensure::{self, Call, Objects, Outcome, Request, SHARED, SHOWS_WITHIN, Settings, View};
 use crate::watch::Shared;
 
 /// Calls of one cluster that are under way at a time: a drain of a rack evicts some hundred pods, and an API server
@@ -269,21 +269,27 @@ impl Runner {
     }
 }
 
+/// Adds the deletions of what nobody asks for any more, once until the watch has had time to show them.
 fn tidy(objects: &Objects, desk: &mut Inside, now: Timestamp, calls: &mut Vec<(Vec<Who>, Call)>) {
     let Inside { jobs, told_to_go, .. } = desk;
     told_to_go.retain(|_, at| now.duration_since(*at) < SHOWS_WITHIN);
-    told_to_go.extend(
-        calls
-            .iter()
-            .filter(|(_, call)| call.key.starts_with(DELETE))
-            .map(|(_, call)| (call.key.clone(), now)),
-    );
+    // A step may have asked for the same.
+    told_to_go.extend(calls.iter().filter_map(|(_, call)| Some((deleted(call)?.to_owned(), now))));
     let wanted = jobs.iter().map(|(node, job)| (Arc::clone(node), job.action.generation)).collect();
     for call in ensure::leftovers(objects, &wanted) {
-        if let Entry::Vacant(place) = told_to_go.entry(call.key.clone()) {
+        let Some(uid) = deleted(&call) else { continue };
+        if let Entry::Vacant(place) = told_to_go.entry(uid.to_owned()) {
             place.insert(now);
             calls.push((Vec::new(), call));
         }
+    }
+}
+
+/// The uid of what a call deletes.
+fn deleted(call: &Call) -> Option<&str> {
+    match &call.request {
+        Request::Delete { uid, .. } => Some(uid),
+        _ => None,
     }
 }
 
@@ -302,5 +308,33 @@ fn log(cluster: &ClusterName, node: &str, job: &Job, report: &StepReport) {
             let by = blocked_by.as_ref().map(ToString::to_string).unwrap_or_default();
             tracing::debug!(%cluster, node, step, generation, remaining, by, "working");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use drydock_api::names;
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+    use crate::ensure::fixture::Scene;
+    use crate::objects::JobObject;
+
+    /// A check's Job was deleted once more whenever somebody looked between the answer and the watch.
+    #[test]
+    fn what_was_told_to_go_is_told_once() {
+        let job = json!({"metadata": {"name": "check-a", "namespace": "drydock-system", "uid": "u1", "labels": {
+            names::MANAGED_BY: names::MANAGER, names::CHECK: "smoke", names::NODE: "n1", names::GENERATION: "3"}}});
+        let scene = Scene::node(json!({"metadata": {"name": "n1"}})).with::<JobObject>([job]);
+        let mut desk = Inside::default();
+        let mut look = |seconds: i64| {
+            let mut calls = Vec::new();
+            let now = scene.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+            tidy(scene.objects(), &mut desk, now, &mut calls);
+            calls.len()
+        };
+        assert_eq!([look(0), look(1), look(29), look(31), look(32)], [1, 0, 0, 1, 0]);
     }
 }

@@ -8,8 +8,8 @@ pub(crate) fn document(kind: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// Fleet, clusters, pools of one cluster each, a suite of checks.
-pub(crate) fn base(clusters: &[(&str, u32)]) -> String {
+/// Fleet, clusters, pools of one cluster each.
+pub(crate) fn pools(clusters: &[(&str, u32)]) -> String {
     let mut text =
         "apiVersion: drydock.dev/v1alpha1\nkind: Fleet\nmetadata: {name: ground}\nspec: {}\n".to_owned();
     for (name, nodes) in clusters {
@@ -22,13 +22,27 @@ pub(crate) fn base(clusters: &[(&str, u32)]) -> String {
             ),
         );
     }
-    text += &document(
-        "CheckSuite",
-        "smoke",
-        "checks:
+    text
+}
+
+/// The same, with a suite of checks.
+pub(crate) fn base(clusters: &[(&str, u32)]) -> String {
+    pools(clusters)
+        + &document(
+            "CheckSuite",
+            "smoke",
+            "checks:
   - {name: driver-smoke, class: driver, timeout: 40s, run: {image: \"check:1\"}}
   - {name: training-step, class: training, timeout: 40s, regress: \"10%\", run: {image: \"check:1\"}}",
-    );
+        )
+}
+
+/// A whole fleet: cluster `c1` with a driver by DaemonSet, and what the policy says beside the usual.
+pub(crate) fn driver_fleet(driver: &str, nodes: u32, more: &str) -> String {
+    let mut text = base(&[("c1", nodes)]);
+    text += &daemon_set("driver", "gpuDriver", "drain");
+    text += &release("c1", &[("driver", driver)]);
+    text += &policy(&["c1"], more);
     text
 }
 

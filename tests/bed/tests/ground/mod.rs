@@ -19,7 +19,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use drydock_bed::hollow::NodeSpec;
 use drydock_bed::{
-    Hollow, HollowOptions, Plane, PlaneOptions, RealNodes, RealOptions, RealTools, Tools, User,
+    Hollow, HollowOptions, Missing, Plane, PlaneOptions, RealNodes, RealOptions, RealTools, Tools, User,
+    skip_or_fail,
 };
 use drydock_cluster::client::{Caller, Gate};
 use drydock_cluster::ledger::Home;
@@ -31,6 +32,11 @@ use jiff::Timestamp;
 #[expect(clippy::disallowed_methods, reason = "tests have no arguments of their own")]
 pub fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// What a test needs of the machine; without it the test says so and is over.
+pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {
+    found.map_err(|missing| skip_or_fail(&missing)).ok()
 }
 
 /// Where one cluster of the ground is.

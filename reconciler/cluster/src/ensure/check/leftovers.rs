@@ -8,7 +8,7 @@ use drydock_plan::Generation;
 
 use super::ident::label;
 use crate::client::Kind;
-use crate::ensure::{Call, DELETE, Objects, Request};
+use crate::ensure::{Call, Objects, Request};
 use crate::objects::{Key, Meta, PodObject, Watched as _};
 
 /// What names of drydock's single pods begin with: `drydock-prefetch-…`, `drydock-probe-…`.
@@ -72,5 +72,5 @@ pub(crate) fn delete_pod(pod: &PodObject) -> Call {
     let uri = Kind::POD.one(pod.key().space(), &pod.meta.name);
     let uid = pod.meta.uid.clone();
     let request = Request::Delete { uri, uid: uid.clone(), propagation: "Background", grace: Some(0) };
-    Call { key: format!("{DELETE}{uid}"), request }
+    Call { key: format!("delete {uid}"), request }
 }

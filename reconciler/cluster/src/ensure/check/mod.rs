@@ -19,7 +19,7 @@ use jiff::SignedDuration;
 
 use self::ident::Run;
 use self::run::State;
-use super::{Call, DELETE, Effort, Outcome, Request, View};
+use super::{Call, Effort, Outcome, Request, View};
 use crate::client::Kind;
 use crate::objects::{JobObject, Key, Watched as _};
 
@@ -151,7 +151,7 @@ fn delete(job: &JobObject) -> Call {
     let uri = Kind::JOB.one(job.key().space(), &job.meta.name);
     let uid = job.meta.uid.clone();
     Call {
-        key: format!("{DELETE}{uid}"),
+        key: format!("delete {uid}"),
         request: Request::Delete { uri, uid, propagation: "Background", grace: None },
     }
 }

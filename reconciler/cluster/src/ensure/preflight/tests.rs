@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use drydock_api::names;
 use drydock_plan::{Blocker, CheckOrder, Ensure, RawVerdict, StepState};
-use drydock_spec::{ComponentName, ComponentVersion};
+use drydock_spec::{ComponentClass, ComponentName, ComponentVersion};
 use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -300,11 +300,16 @@ fn smoke() -> CheckOrder {
 /// The first install of a cluster waited for GPUs that only it could bring. A plugin that has died is another matter.
 #[test]
 fn a_node_without_a_device_plugin_has_nothing_to_check_yet() {
-    for (devices, wanted) in [
-        (json!({"cpu": "8"}), Some(RawVerdict::NotApplicable)),
-        (json!({"cpu": "8", "nvidia.com/gpu": "0"}), None),
+    let label = json!({"version.drydock.dev/driver": "v-1"});
+    for (devices, labels, wanted) in [
+        (json!({"cpu": "8"}), json!({}), Some(RawVerdict::NotApplicable)),
+        (json!({"cpu": "8", "nvidia.com/gpu": "0"}), json!({}), None),
+        (json!({"cpu": "8"}), label, None),
     ] {
-        let scene = Scene::node(json!({"metadata": {"name": "n1"}, "status": {"allocatable": devices}}));
+        let node = json!({"metadata": {"name": "n1", "labels": labels}, "status": {"allocatable": devices}});
+        let mut scene = Scene::node(node);
+        let plugin = scene.fleet.components.get_mut("driver").unwrap();
+        plugin.spec.class = ComponentClass::DevicePlugin;
         let (none, orders) = (BTreeMap::new(), [smoke()]);
         let ensure = Ensure::Preflight { artifacts: none.clone(), checks: orders.to_vec() };
         let outcome = preflight(&scene.view(&ensure), &mut effort(), &none, &orders);
