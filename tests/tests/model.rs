@@ -312,10 +312,11 @@ impl State {
             let _ = write!(text, "{:?}", rollout.child);
             for wave in &rollout.waves {
                 let counts = (wave.batch, wave.batch_size, wave.in_batch, wave.attempted, wave.lost);
+                let drawn = (wave.grown, wave.drawn, wave.excused);
                 // Two hours of patience, ten minutes of soak.
                 let started = wave.started.map(|at| ago(at) <= -7_200);
                 let times = (started, wave.last_return.map(|at| ago(at).max(-7_200)), wave.ended.is_some());
-                let _ = write!(text, " {:?} {counts:?} {times:?}", wave.state);
+                let _ = write!(text, " {:?} {counts:?} {drawn:?} {times:?}", wave.state);
             }
         }
         let _ = write!(text, "\n{:?}", self.ledger.quarantines.keys());

@@ -195,6 +195,12 @@ pub struct Visit {
     pub partner: Option<NodeId>,
     /// Inconclusive rounds of the present step.
     pub inconclusive: u32,
+    /// Something was changed on the node in this visit, for whichever rollout: only a check lets it serve again.
+    #[serde(default)]
+    pub changed: bool,
+    /// Since when it is empty and waits for the turn of its wave, after a newer rollout has taken it over.
+    #[serde(default)]
+    pub held_since: Option<Timestamp>,
 }
 
 /// Evidence kept per visit: enough for three tries of three checks on both releases.

@@ -230,6 +230,13 @@ pub enum PauseReason {
     },
     /// It has run longer than its policy allows.
     Deadline,
+    /// Nobody has passed a wave, and nobody is left who could: what comes after it has no proof to stand on.
+    NothingPassed {
+        /// The wave.
+        wave: WaveName,
+        /// How its nodes dropped out.
+        detail: String,
+    },
     /// A person ended it; what is past the point of no return finishes first.
     Aborting {
         /// Who, and why.
@@ -260,6 +267,15 @@ pub struct WaveRecord {
     pub attempted: u32,
     /// Nodes that were lost.
     pub lost: u32,
+    /// Batches in which somebody passed: the next one grows from these alone.
+    #[serde(default)]
+    pub grown: u32,
+    /// Nodes drawn in place of others that dropped out, since a person last said to go on.
+    #[serde(default)]
+    pub drawn: u32,
+    /// Nodes that had dropped out when a person last said to go on without them.
+    #[serde(default)]
+    pub excused: u32,
 }
 
 impl WaveRecord {
@@ -277,6 +293,9 @@ impl WaveRecord {
             last_return: None,
             attempted: 0,
             lost: 0,
+            grown: 0,
+            drawn: 0,
+            excused: 0,
         }
     }
 }
@@ -352,6 +371,8 @@ pub enum HaltLimit {
     Lost { count: u32, tolerate: u32 },
     /// More failures of a class than are borne.
     Class { class: FailureClass, count: u32, tolerate: u32 },
+    /// More nodes that failed on what they ran before as well than hardware explains: environment or version.
+    Nodes { failed: u32, passed: u32, tolerate: u32 },
 }
 
 /// The unit that goes first once there is room.
@@ -387,6 +408,7 @@ pub enum RolloutEvent {
     NodeQuarantined { node: NodeId, blame: Blame },
     Deferred { node: NodeId, why: String },
     Skipped { node: NodeId, why: String },
+    Drawn { wave: WaveName, node: NodeId },
 }
 
 /// Counts at the end of a rollout.

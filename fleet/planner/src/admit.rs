@@ -336,6 +336,8 @@ impl Pass<'_> {
             evidence: Vec::new(),
             partner,
             inconclusive: 0,
+            changed: false,
+            held_since: None,
         });
         self.renew_deadline(i);
     }

@@ -203,7 +203,10 @@ impl Pass<'_> {
 fn may_resume(state: &RolloutState) -> bool {
     match state {
         RolloutState::Paused(why) => match why {
-            PauseReason::Control { .. } | PauseReason::Inconclusive { .. } | PauseReason::Deadline => true,
+            PauseReason::Control { .. }
+            | PauseReason::Inconclusive { .. }
+            | PauseReason::NothingPassed { .. }
+            | PauseReason::Deadline => true,
             PauseReason::Aborting { .. } => false,
         },
         RolloutState::Rejected { .. }

@@ -35,6 +35,7 @@ impl Pass<'_> {
             visit.passes = 0;
             visit.inconclusive = 0;
             visit.boot_id = boot_id;
+            visit.changed |= first_apply;
         }
         if first_apply {
             self.expose(i);
@@ -111,10 +112,11 @@ impl Pass<'_> {
         self.go(i, Step::Cordon);
     }
 
-    /// Nothing of the rollout was done to the node yet.
+    /// Nothing was done to the node yet, neither for this rollout nor for one that held it before.
     pub(crate) fn untouched(&self, i: usize, visit: &Visit) -> bool {
         visit.course == Course::Forward
             && visit.step.stage() < 4
+            && !visit.changed
             && self.rec(i).assignment.as_ref().is_none_or(|a| a.exposed.is_none())
     }
 

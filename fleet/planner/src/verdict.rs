@@ -270,5 +270,9 @@ pub(crate) fn limit_text(limit: &HaltLimit) -> String {
             };
             format!("{count} failures of class {word}, {tolerate} tolerated")
         }
+        HaltLimit::Nodes { failed, passed, tolerate } => format!(
+            "{failed} nodes failed on what they ran before as well and {passed} passed, {tolerate} tolerated: the \
+             environment or the version is to blame"
+        ),
     }
 }

@@ -35,16 +35,12 @@ pub(crate) fn target(vector: &ReleaseVector) -> Target {
 }
 pub(crate) fn wave_record(name: &str, state: WaveState) -> WaveRecord {
     WaveRecord {
-        name: name.parse().unwrap(),
         state,
         batch: 1,
         batch_size: 10,
         in_batch: 0,
         started: Some(ago(600)),
-        ended: None,
-        last_return: None,
-        attempted: 0,
-        lost: 0,
+        ..WaveRecord::new(name.parse().unwrap())
     }
 }
 
@@ -305,6 +301,8 @@ pub(crate) fn visit(n: usize) -> Visit {
         evidence: Vec::new(),
         partner: None,
         inconclusive: 0,
+        changed: false,
+        held_since: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn history(rollout: &RolloutId, entry: &HistoryEntry) -> String {
         RolloutEvent::NodeQuarantined { node, blame } => format!("{node} is quarantined: {blame:?}"),
         RolloutEvent::Deferred { node, why } => format!("{node} is deferred: {why}"),
         RolloutEvent::Skipped { node, why } => format!("{node} is skipped: {why}"),
+        RolloutEvent::Drawn { wave, node } => format!("{node} is drawn for wave {wave}"),
     };
     format!("{rollout} {what}")
 }

@@ -148,7 +148,8 @@ fn one() -> u32 {
 }
 
 /// How much failure a wave bears; the first limit that is passed halts the rollout. Weights: a failure that is the
-/// version's counts 1, a node that was lost counts ½ until it is known why, a node to blame by itself counts 0.
+/// version's counts 1, a node that was lost counts ½ until it is known why. A node that fails on what it ran before as
+/// well counts 0 there and has a limit of its own: some do, but not one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailurePolicy {
@@ -164,6 +165,10 @@ pub struct FailurePolicy {
     /// So many failures in a row, on independent nodes, halt.
     #[serde(default)]
     pub consecutive: Option<u32>,
+    /// So many nodes are borne that fail on the old release as well as on the new one. Default: a tenth of the nodes that
+    /// have passed the wave, and at least one. Beyond it the environment or the version is to blame, not the nodes.
+    #[serde(default)]
+    pub node_failures: Option<u32>,
     /// So many lost nodes are borne. Default 1.
     #[serde(default = "one")]
     pub lost: u32,
@@ -183,6 +188,7 @@ impl Default for FailurePolicy {
             tolerate_percent: None,
             min_sample: default_min_sample(),
             consecutive: None,
+            node_failures: None,
             lost: 1,
             per_class: BTreeMap::new(),
         }

@@ -101,5 +101,8 @@ fn rollout_event(event: &RolloutEvent) -> String {
         }
         RolloutEvent::Deferred { node, why } => format!("{node} is given back: {why}"),
         RolloutEvent::Skipped { node, why } => format!("{node} is left out: {why}"),
+        RolloutEvent::Drawn { wave, node } => {
+            format!("{node} takes the place of one that dropped out of wave {wave}")
+        }
     }
 }

@@ -283,6 +283,9 @@ fn limit(limit: &HaltLimit) -> String {
         HaltLimit::Class { class, count, tolerate } => {
             format!("{count} failures of {}, {tolerate} borne", failure_word(*class))
         }
+        HaltLimit::Nodes { failed, passed, tolerate } => {
+            format!("{failed} nodes failed before and after, {passed} passed, {tolerate} borne")
+        }
     }
 }
 

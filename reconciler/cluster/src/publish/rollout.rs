@@ -269,6 +269,9 @@ fn stand(of: &RolloutRecord) -> (Stand, &'static str, String) {
         RolloutState::Paused(PauseReason::Deadline) => {
             (Stand::Stalled, "PausedDeadline", "it has run longer than its policy allows".to_owned())
         }
+        RolloutState::Paused(PauseReason::NothingPassed { wave, detail }) => {
+            (Stand::Stalled, "PausedNothingPassed", format!("nobody has passed wave {wave}: {detail}"))
+        }
         RolloutState::Halted => {
             (Stand::Reconciling, "Halted", "its release failed; what is in flight finishes".to_owned())
         }

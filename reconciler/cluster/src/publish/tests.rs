@@ -151,6 +151,8 @@ fn visit(now: Timestamp) -> Visit {
         evidence: Vec::new(),
         partner: None,
         inconclusive: 0,
+        changed: false,
+        held_since: None,
     }
 }
 
@@ -194,16 +196,12 @@ fn rollout() -> RolloutRecord {
         created: START,
         ended: None,
         waves: vec![WaveRecord {
-            name: "all".parse().unwrap(),
             state: WaveState::Running,
             batch: 1,
             batch_size: 2,
             in_batch: 2,
             started: Some(START),
-            ended: None,
-            last_return: None,
-            attempted: 0,
-            lost: 0,
+            ..WaveRecord::new("all".parse().unwrap())
         }],
         failures: Vec::new(),
         consecutive: 0,

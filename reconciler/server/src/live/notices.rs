@@ -104,7 +104,8 @@ fn notice(what: &EventKind) -> Option<Notice> {
                 | RolloutEvent::Approved { .. }
                 | RolloutEvent::NodeQuarantined { .. }
                 | RolloutEvent::Deferred { .. }
-                | RolloutEvent::Skipped { .. } => None,
+                | RolloutEvent::Skipped { .. }
+                | RolloutEvent::Drawn { .. } => None,
             }
         }
         EventKind::Command { .. }

@@ -211,6 +211,10 @@ pub(super) fn paused(why: &PauseReason) -> String {
             format!("the rollout is paused: checks can't be run on {node} ({detail})")
         }
         PauseReason::Deadline => "the rollout is paused: it runs longer than its policy allows".to_owned(),
+        PauseReason::NothingPassed { wave, detail } => format!(
+            "the rollout is paused: nobody has passed wave {wave} ({detail}); mend what keeps its nodes out, or say \
+             resume to go on"
+        ),
         PauseReason::Aborting { by } => {
             format!("the rollout is being ended by {by}; what is half done finishes first")
         }
