@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use drydock_spec::{CheckClass, CheckName, ComponentName, LayoutId, PoolName, ReleaseId};
+use drydock_spec::{BudgetName, CheckClass, CheckName, ComponentName, LayoutId, PoolName, ReleaseId};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CheckResult, Epoch, Generation, NodeId, RolloutId, UnitId};
+use crate::{CheckResult, Epoch, GangId, Generation, NodeId, RolloutId, UnitId};
 
 /// What a node should run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -134,6 +134,35 @@ pub enum SkipReason {
     AlreadyThere,
     /// The rollout ended first.
     RolloutEnded,
+    /// It moves together with this node, which was left out and serves on what it ran before.
+    Unit(NodeId),
+    /// Nodes that are broken use up this budget's floor.
+    Floor(BudgetName),
+    /// This job runs on it and is larger than a budget lets go at once.
+    Gang(GangId),
+}
+
+impl SkipReason {
+    /// As part of a sentence that begins with the node, with what a person can do about it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Preexisting => "it failed its checks before the change".to_owned(),
+            Self::ForeignCordon => "somebody else keeps it cordoned".to_owned(),
+            Self::NotReady => "it isn't ready".to_owned(),
+            Self::Control => "a person said so".to_owned(),
+            Self::Undrainable => "it was given back too often".to_owned(),
+            Self::AlreadyThere => "it runs the target already".to_owned(),
+            Self::RolloutEnded => "the rollout ended first".to_owned(),
+            Self::Unit(mate) => format!("it moves together with {mate}, which was left out"),
+            Self::Floor(budget) => {
+                format!("broken nodes use up the floor of budget {budget}: repair them, or lower it")
+            }
+            Self::Gang(gang) => {
+                format!("job {gang} is larger than a budget lets go at once: end it, or allow more")
+            }
+        }
+    }
 }
 
 /// A note that a node was left out.
@@ -201,6 +230,13 @@ pub struct Visit {
     /// Since when it is empty and waits for the turn of its wave, after a newer rollout has taken it over.
     #[serde(default)]
     pub held_since: Option<Timestamp>,
+    /// Times that somebody else undid what the visit had done: its cordon, a version, the node being there at all.
+    #[serde(default)]
+    pub fights: u32,
+    /// When patience with the visit as a whole ends, where that isn't counted from its begin: time in which its cluster
+    /// wasn't seen doesn't count.
+    #[serde(default)]
+    pub ends: Option<Timestamp>,
 }
 
 /// Evidence kept per visit: enough for three tries of three checks on both releases.

@@ -9,7 +9,7 @@ use drydock_spec::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Blocker, GangId, NodeId, PauseReason, RolloutId, UnitId};
+use crate::{Blocker, GangId, NodeId, PauseReason, RolloutId, SkipReason, UnitId};
 
 /// Why something isn't moving now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +88,10 @@ pub enum Reason {
     HeadOfLine { unit: UnitId, since: Timestamp },
     /// It was given back and rests.
     Cooldown { until: Timestamp },
+    /// It has only just become ready, and may go again as soon.
+    Settling { until: Timestamp },
+    /// It was left out of a rollout and isn't tried again before this.
+    LeftOut { why: SkipReason, until: Timestamp },
     /// The release was rolled back and isn't tried again here.
     ReleaseQuarantined { release: ReleaseId, rollout: RolloutId },
     /// The node is quarantined.
@@ -193,6 +197,8 @@ impl Reason {
             Self::ClusterLimit { .. } => "clusterLimit",
             Self::HeadOfLine { .. } => "headOfLine",
             Self::Cooldown { .. } => "cooldown",
+            Self::Settling { .. } => "settling",
+            Self::LeftOut { .. } => "leftOut",
             Self::ReleaseQuarantined { .. } => "releaseQuarantined",
             Self::NodeQuarantined { .. } => "nodeQuarantined",
             Self::SkippedByControl {} => "skippedByControl",
@@ -226,6 +232,8 @@ impl Reason {
             | Self::BatchSoak { until, .. }
             | Self::WaveSoak { until, .. }
             | Self::Cooldown { until }
+            | Self::Settling { until }
+            | Self::LeftOut { until, .. }
             | Self::PreexistingFailure { until }
             | Self::Preflight { until, .. }
             | Self::Cordoning { until, .. }

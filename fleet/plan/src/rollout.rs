@@ -8,7 +8,7 @@ use drydock_spec::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Blame, Evidence, FailureClass, NodeId, RolloutId, Target, UnitId};
+use crate::{Blame, Evidence, FailureClass, GangId, NodeId, RolloutId, Target, UnitId};
 
 /// The commit a rollout is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +74,15 @@ pub struct RolloutRecord {
     pub superseded_by: Option<RolloutId>,
     /// The unit that has been passed over longest because it needs more room, and since when.
     pub head_of_line: Option<HeadOfLine>,
+    /// Other units that are passed over because they need more room, the longest first.
+    #[serde(default)]
+    pub passed_over: Vec<HeadOfLine>,
+    /// Jobs that keep nodes of it from going, and since when.
+    #[serde(default)]
+    pub jobs_waited_for: BTreeMap<GangId, Timestamp>,
+    /// Its turn among rollouts that share a budget.
+    #[serde(default)]
+    pub turn: Turn,
     /// What happened, newest last, at most [`HISTORY_MAX`].
     pub history: Vec<HistoryEntry>,
     /// Counts at the end, when assignments are gone.
@@ -129,6 +138,9 @@ impl RolloutRecord {
             child: None,
             superseded_by: None,
             head_of_line: None,
+            passed_over: Vec::new(),
+            jobs_waited_for: BTreeMap::new(),
+            turn: Turn::default(),
             history: Vec::new(),
             summary: None,
         }
@@ -382,6 +394,17 @@ pub struct HeadOfLine {
     pub unit: UnitId,
     /// Since when it has been passed over.
     pub since: Timestamp,
+}
+
+/// When a rollout was last given a place, and whether it makes something of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// When a unit of it was last reserved.
+    pub served: Option<Timestamp>,
+    /// Units given back one after the other, without one that got through.
+    pub given_back: u32,
+    /// Until then it is asked after the others.
+    pub yields_until: Option<Timestamp>,
 }
 
 /// Something that happened to a rollout.

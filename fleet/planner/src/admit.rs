@@ -338,6 +338,8 @@ impl Pass<'_> {
             inconclusive: 0,
             changed: false,
             held_since: None,
+            fights: 0,
+            ends: None,
         });
         self.renew_deadline(i);
     }

@@ -82,6 +82,12 @@ impl Pass<'_> {
                 (self.now() < until).then_some(Reason::PreexistingFailure { until })
             }
             SkipReason::Control => Some(Reason::SkippedByControl {}),
+            SkipReason::Unit(_) | SkipReason::Floor(_) | SkipReason::Gang(_) => {
+                let doublings = note.times.saturating_sub(1).min(LEFT_OUT_DOUBLINGS);
+                let rest = drydock_spec::Period::from_millis(LEFT_OUT_REST.as_millis() << doublings);
+                let until = rest.after(note.at);
+                (self.now() < until).then(|| Reason::LeftOut { why: note.reason.clone(), until })
+            }
             SkipReason::AlreadyThere | SkipReason::RolloutEnded => None,
         }
     }

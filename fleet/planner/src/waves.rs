@@ -263,7 +263,7 @@ impl Pass<'_> {
         let before = record.skipped.as_ref().filter(|n| n.target == target && n.reason == reason);
         let times = before.map_or(0, |n| n.times).saturating_add(1);
         record.skipped = Some(SkipNote { target, reason: reason.clone(), at: now, times });
-        self.log(&rollout, RolloutEvent::Skipped { node, why: skip_text(&reason).to_owned() });
+        self.log(&rollout, RolloutEvent::Skipped { node, why: reason.text() });
     }
 
     fn later_waves(&mut self, id: &RolloutId, w: usize) {
@@ -352,16 +352,4 @@ fn same_commit(given: &str, full: &str) -> bool {
 
 fn key(id: &RolloutId, w: usize) -> (Option<RolloutId>, u16) {
     (Some(id.clone()), u16::try_from(w).unwrap_or(u16::MAX))
-}
-
-pub(crate) const fn skip_text(reason: &SkipReason) -> &'static str {
-    match reason {
-        SkipReason::Preexisting => "it failed its checks before the change",
-        SkipReason::ForeignCordon => "somebody else keeps it cordoned",
-        SkipReason::NotReady => "it isn't ready",
-        SkipReason::Control => "a person said so",
-        SkipReason::Undrainable => "it was given back too often",
-        SkipReason::AlreadyThere => "it runs the target already",
-        SkipReason::RolloutEnded => "the rollout ended first",
-    }
 }

@@ -303,6 +303,8 @@ pub(crate) fn visit(n: usize) -> Visit {
         inconclusive: 0,
         changed: false,
         held_since: None,
+        fights: 0,
+        ends: None,
     }
 }
 

@@ -377,6 +377,10 @@ pub struct Deadlines {
     pub reboot: Period,
     /// Prefetch and preflight together. Default 30m.
     pub preflight: Period,
+    /// One visit of a node, from its reservation to its return. Then it is given back, or kept for a person if it was
+    /// changed already. Time in which its cluster isn't seen, or checks can't be run, doesn't count. Default 12h: beyond
+    /// the sum of all other patience, so that it ends only what no other limit ends.
+    pub unit: Period,
 }
 
 impl Default for Deadlines {
@@ -385,6 +389,7 @@ impl Default for Deadlines {
             rollout: Period::from_hours(14 * 24),
             reboot: Period::from_mins(20),
             preflight: Period::from_mins(30),
+            unit: Period::from_hours(12),
         }
     }
 }

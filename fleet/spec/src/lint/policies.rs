@@ -25,10 +25,11 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
 }
 
 fn times(lint: &mut Lint<'_, '_>, document: Document<'_>, policy: &PolicySpec) {
-    let fields: [(&[Step<'_>], _); 5] = [
+    let fields: [(&[Step<'_>], _); 6] = [
         (path!["deadline", "rollout"], policy.deadline.rollout),
         (path!["deadline", "reboot"], policy.deadline.reboot),
         (path!["deadline", "preflight"], policy.deadline.preflight),
+        (path!["deadline", "unit"], policy.deadline.unit),
         (path!["drain", "timeout"], policy.drain.timeout),
         (path!["lostAfter"], policy.lost_after),
     ];

@@ -150,6 +150,7 @@ fn policy_limits(texts: &Texts<'_>, name: &str, policy: &Named<PolicySpec>, foun
     add("deadline preflight".to_owned(), deadline.preflight.to_string(), &["deadline", "preflight"]);
     add("deadline reboot".to_owned(), deadline.reboot.to_string(), &["deadline", "reboot"]);
     add("deadline rollout".to_owned(), deadline.rollout.to_string(), &["deadline", "rollout"]);
+    add("deadline unit".to_owned(), deadline.unit.to_string(), &["deadline", "unit"]);
     let tries =
         format!("{} of apply, {} of checks", policy.retry.apply_attempts, policy.retry.check_attempts);
     add("tries".to_owned(), tries, &["retry"]);

@@ -153,6 +153,8 @@ fn visit(now: Timestamp) -> Visit {
         inconclusive: 0,
         changed: false,
         held_since: None,
+        fights: 0,
+        ends: None,
     }
 }
 
@@ -211,6 +213,9 @@ fn rollout() -> RolloutRecord {
         child: None,
         superseded_by: None,
         head_of_line: None,
+        passed_over: Vec::new(),
+        jobs_waited_for: BTreeMap::new(),
+        turn: Default::default(),
         history: Vec::new(),
         summary: None,
     }

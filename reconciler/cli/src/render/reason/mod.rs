@@ -55,6 +55,8 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::ClusterLimit { limit, in_flight } => rules::cluster_limit(*limit, in_flight),
         Reason::HeadOfLine { unit, since } => rules::head_of_line(unit, *since, when),
         Reason::Cooldown { until } => rules::cooldown(*until, when),
+        Reason::Settling { until } => rules::settling(*until, when),
+        Reason::LeftOut { why, until } => rules::left_out(why, *until, when),
         Reason::ReleaseQuarantined { release, rollout } => rules::release_quarantined(release, rollout),
         Reason::NodeQuarantined { since, rollout } => rules::node_quarantined(*since, rollout, when),
         Reason::SkippedByControl {} => rules::skipped_by_control(),

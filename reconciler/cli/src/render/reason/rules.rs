@@ -1,6 +1,6 @@
 //! Reasons why something isn't admitted.
 
-use drydock_plan::{BudgetUnitText, GangId, NodeId, PauseReason, RolloutId, UnitId};
+use drydock_plan::{BudgetUnitText, GangId, NodeId, PauseReason, RolloutId, SkipReason, UnitId};
 use drydock_spec::{
     BudgetName, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period, ReleaseId, TeamName,
     WaveName,
@@ -177,6 +177,14 @@ pub(super) fn head_of_line(unit: &UnitId, since: Timestamp, when: &When) -> Stri
 
 pub(super) fn cooldown(until: Timestamp, when: &When) -> String {
     format!("given back and left alone until {}", when.full(until))
+}
+
+pub(super) fn settling(until: Timestamp, when: &When) -> String {
+    format!("it has only just become ready; looked at again {}", when.full(until))
+}
+
+pub(super) fn left_out(why: &SkipReason, until: Timestamp, when: &When) -> String {
+    format!("left out: {}; tried again {}", why.text(), when.full(until))
 }
 
 pub(super) fn release_quarantined(release: &ReleaseId, rollout: &RolloutId) -> String {
