@@ -1,11 +1,11 @@
 //! Faults as data: what goes wrong in a simulated fleet, when and where. Scripts write them in YAML.
 
 use drydock_plan::NodeId;
-use drydock_spec::{
-    CheckClass, CheckName, ClusterName, ComponentName, Glob, LayoutName, Period, PoolName, Version,
-};
+use drydock_spec::{CheckClass, CheckName, ClusterName, ComponentName, LayoutName, Period, Version};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::{BadNodeHow, Breaks, DomainPlace, How, Place};
 
 /// One thing that goes wrong. A fault of a version goes away when another version runs; a fault of a node stays.
 /// All instants are absolute.
@@ -161,6 +161,115 @@ pub enum FaultSpec {
     NodeDeleted { node: NodeId, at: Timestamp },
     /// The node is replaced by a fresh machine of the same name.
     NodeRecreated { node: NodeId, at: Timestamp },
+    /// A node joins: a fresh machine of the same pool, in the same domains.
+    NodeAdded { node: NodeId, at: Timestamp, like: NodeId },
+    /// Somebody cuts a node's power for a moment: it boots, and what a version had wedged is well again.
+    PowerCycle { node: NodeId, at: Timestamp },
+    /// The node isn't ready for `down`, every `every`, so many times; it doesn't boot.
+    Flaps { node: NodeId, at: Timestamp, every: Period, down: Period, times: u32 },
+    /// All nodes of a domain fail at once: with `kind` by a health fault, without it they stop answering.
+    DomainFails {
+        cluster: ClusterName,
+        domain: DomainPlace,
+        at: Timestamp,
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default, rename = "for")]
+        length: Option<Period>,
+    },
+    /// A node gets slower with time, whatever it runs.
+    NodeSlows { node: NodeId, at: Timestamp, percent: u32, over: Period, check: String },
+    /// Now and then a single run measures less, on any node.
+    Outliers { check: CheckName, probability: f64, percent: u32 },
+    /// Nothing can be pulled in a stretch of time.
+    RegistryAway {
+        #[serde(default)]
+        cluster: Option<ClusterName>,
+        at: Timestamp,
+        #[serde(rename = "for")]
+        length: Period,
+    },
+    /// Where a component is installed, the layout of the GPUs is lost.
+    LayoutLost {
+        component: ComponentName,
+        #[serde(default, rename = "where")]
+        place: Place,
+    },
+    /// An operator that has an opinion of its own: whenever drydock has installed another version, it puts its own back,
+    /// `after` later.
+    Rewrites {
+        component: ComponentName,
+        version: Version,
+        after: Period,
+        #[serde(default, rename = "where")]
+        place: Place,
+        #[serde(default)]
+        until: Option<Timestamp>,
+    },
+    /// Somebody takes every cordon of drydock away again, `after` it came.
+    UncordonFight {
+        node: NodeId,
+        after: Period,
+        #[serde(default)]
+        until: Option<Timestamp>,
+    },
+    /// The result of a check is missing in reports that say that all is done.
+    MissingResult {
+        check: CheckName,
+        #[serde(default)]
+        node: Option<NodeId>,
+    },
+    /// Before a new answer is seen, the last one to an older intent is seen again, for half a minute.
+    OldReports { probability: f64 },
+    /// Cordons are seen to come and go so much later than answers.
+    LateCordons { lag: Period },
+    /// A part that needs a reboot is reported as done a minute before the node boots.
+    DoneBeforeReboot {
+        #[serde(default)]
+        node: Option<NodeId>,
+    },
+    /// The partner of a pair check stops answering in the middle of it, for ten minutes, so many times for each node.
+    PartnerTaken { check: CheckName, times: u32 },
+    /// Jobs are seen on their nodes, and nowhere is it said what they are.
+    GangsHidden {
+        cluster: ClusterName,
+        at: Timestamp,
+        #[serde(rename = "for")]
+        length: Period,
+    },
+    /// The reconciler has restarted and knows nothing of a cluster yet: no nodes, no jobs.
+    FactsAbsent {
+        cluster: ClusterName,
+        at: Timestamp,
+        #[serde(rename = "for")]
+        length: Period,
+    },
+    /// A list of a cluster's nodes is answered without an error and holds only so many percent of them.
+    PartialList {
+        cluster: ClusterName,
+        at: Timestamp,
+        #[serde(rename = "for")]
+        length: Period,
+        #[serde(default)]
+        percent: u32,
+    },
+    /// The ledger is restored from a copy that is so old. Carried out by the runner.
+    LedgerRestored { at: Timestamp, age: Period },
+    /// Somebody who led before goes on asking nodes for what he had planned then. Carried out by the runner.
+    TwoLeaders {
+        at: Timestamp,
+        #[serde(rename = "for")]
+        length: Period,
+    },
+    /// The reconciler's clock is ahead, or behind with `back`. Carried out by the runner.
+    ClockJump {
+        at: Timestamp,
+        #[serde(rename = "for")]
+        length: Period,
+        by: Period,
+        #[serde(default)]
+        back: bool,
+    },
     /// The reconciler dies between two writes: before the n-th of the run, or before each with a probability.
     /// Carried out by the runner, not by the fleet.
     Crash {
@@ -169,87 +278,6 @@ pub enum FaultSpec {
         #[serde(default)]
         probability: Option<f64>,
     },
-}
-
-/// Where a version is bad. All that is given must match; nothing given is everywhere.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Place {
-    /// GPU model, as pools write it.
-    pub model: Option<String>,
-    /// Kernel release.
-    pub kernel: Option<Glob>,
-    /// Layout that is cut at the time.
-    pub layout: Option<LayoutName>,
-    /// Pool by name pattern.
-    pub pool: Option<Glob>,
-    /// One node.
-    pub node: Option<NodeId>,
-}
-
-/// How a version is bad.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum How {
-    /// Its pod runs and never becomes ready: applying it never ends.
-    NotReady,
-    /// Installing it hangs: applying it never ends, and nothing says why.
-    Hangs,
-    /// It crashes again and again: applying it fails.
-    CrashLoops,
-    /// It takes the node with it, for ever or for a while.
-    LosesNode {
-        /// When the node is back.
-        #[serde(default)]
-        back_after: Option<Period>,
-    },
-    /// It reports ready, and checks of this class or name fail.
-    ReadyButBroken {
-        /// A class (`driver`, `rdma`, …) or the name of a check.
-        check: String,
-    },
-    /// It reports ready, and checks of this class or name hang.
-    HangsInCheck {
-        /// A class or the name of a check.
-        check: String,
-    },
-    /// Values of checks of this class or name are worse.
-    Slow {
-        /// By so many percent.
-        percent: u32,
-        /// A class or the name of a check.
-        check: String,
-    },
-    /// It is good at first; a health fault appears later, while it serves.
-    FaultsLater {
-        /// Kind of fault.
-        kind: String,
-        /// So long after it was applied.
-        after: Period,
-    },
-}
-
-/// How a node is bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum BadNodeHow {
-    /// Checks of the fault's class (driver where none is given) fail on it.
-    CheckFails,
-    /// Applying anything to it fails.
-    ApplyFails,
-}
-
-/// Since when a node is bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Breaks {
-    /// Since before the first change: a preflight sees it.
-    Always,
-    /// It breaks when it is first touched: only going back tells it from a bad version.
-    #[default]
-    AtApply,
-    /// It breaks at this instant.
-    At(Timestamp),
 }
 
 /// Why a list of faults couldn't be read.
@@ -302,28 +330,31 @@ impl FaultSpec {
             Self::HealthFault { node, kind, .. } => format!("healthFault {kind} {node}"),
             Self::NodeDeleted { node, .. } => format!("nodeDeleted {node}"),
             Self::NodeRecreated { node, .. } => format!("nodeRecreated {node}"),
+            Self::NodeAdded { node, .. } => format!("nodeAdded {node}"),
+            Self::PowerCycle { node, .. } => format!("powerCycle {node}"),
+            Self::Flaps { node, .. } => format!("flaps {node}"),
+            Self::DomainFails { cluster, domain, .. } => {
+                format!("domainFails {cluster} {} {}", domain.key.as_str(), domain.value.as_str())
+            }
+            Self::NodeSlows { node, .. } => format!("nodeSlows {node}"),
+            Self::Outliers { check, .. } => format!("outliers {check}"),
+            Self::RegistryAway { .. } => "registryAway".to_owned(),
+            Self::LayoutLost { component, .. } => format!("layoutLost {component}"),
+            Self::Rewrites { component, version, .. } => format!("rewrites {component} {version}"),
+            Self::UncordonFight { node, .. } => format!("uncordonFight {node}"),
+            Self::MissingResult { check, .. } => format!("missingResult {check}"),
+            Self::OldReports { .. } => "oldReports".to_owned(),
+            Self::LateCordons { .. } => "lateCordons".to_owned(),
+            Self::DoneBeforeReboot { .. } => "doneBeforeReboot".to_owned(),
+            Self::PartnerTaken { check, .. } => format!("partnerTaken {check}"),
+            Self::GangsHidden { cluster, .. } => format!("gangsHidden {cluster}"),
+            Self::FactsAbsent { cluster, .. } => format!("factsAbsent {cluster}"),
+            Self::PartialList { cluster, .. } => format!("partialList {cluster}"),
+            Self::LedgerRestored { .. } => "ledgerRestored".to_owned(),
+            Self::TwoLeaders { .. } => "twoLeaders".to_owned(),
+            Self::ClockJump { .. } => "clockJump".to_owned(),
             Self::Crash { .. } => "crash".to_owned(),
         }
-    }
-}
-
-impl Place {
-    /// Whether a node is inside.
-    #[must_use]
-    pub fn holds(
-        &self,
-        node: &NodeId,
-        pool: &PoolName,
-        model: &str,
-        kernel: &str,
-        layout: Option<&str>,
-    ) -> bool {
-        let Self { model: wanted, kernel: kernels, layout: cut, pool: pools, node: one } = self;
-        wanted.as_ref().is_none_or(|m| m == model)
-            && kernels.as_ref().is_none_or(|k| k.matches(kernel))
-            && cut.as_ref().is_none_or(|l| Some(l.as_str()) == layout)
-            && pools.as_ref().is_none_or(|p| p.matches(pool.as_str()))
-            && one.as_ref().is_none_or(|n| n == node)
     }
 }
 

@@ -81,6 +81,7 @@ impl World {
         let documented = pool.nodes.min.or(pool.nodes.max).unwrap_or(NODES_DEFAULT);
         let count = options.sizes.get(name).copied().unwrap_or(documented);
         let sizes = options.domains.get(name).copied().unwrap_or_default();
+        let row = options.rows.get(name).map_or(name.as_str(), String::as_str);
         let own = self.fleet.releases.get(&pool.release).map(|release| release.vector());
         let vector = options.running.get(name).cloned().or(own).unwrap_or_default();
         let stack = self.stacks.get(vector);
@@ -133,8 +134,18 @@ impl World {
                 stash: BTreeMap::new(),
                 uncordoned_by_others: false,
                 tally: Tally::default(),
+                domains: DomainKey::ALL
+                    .map(|key| domain(row, pool, index, sizes, key).map(|(_, name)| Arc::from(name))),
+                wedged: None,
+                changed: None,
+                fetched: Default::default(),
+                old_report: None,
+                looked_back: None,
+                looks_back: None,
+                cordon_changed: None,
+                partners_taken: 0,
             };
-            let seen = node.first_look(&self.ground, labels(name, pool, index, sizes));
+            let seen = node.first_look(&self.ground, labels(row, pool, index, sizes), self.now);
             self.inventory.nodes.insert(id.clone(), seen);
             self.nodes.insert(id, node);
         }
@@ -166,7 +177,7 @@ impl World {
         };
         each(part(5), &|node| {
             node.ready = false;
-            node.down = Some(Down { back: None });
+            node.down = Some(Down { back: None, awake: false });
             node.pods = 0;
         });
         each(part(3), &|node| node.faults.push(HealthFault { kind: "gpu-missing".to_owned(), since }));
@@ -188,18 +199,28 @@ fn zone(pool: &PoolSpec, index: u32, sizes: DomainSizes) -> u32 {
     }
 }
 
-fn labels(name: &PoolName, pool: &PoolSpec, index: u32, sizes: DomainSizes) -> BTreeMap<String, String> {
+/// The label that names a domain of a node, and the name; none where the pool's document says nothing of this kind.
+fn domain<'p>(
+    row: &str,
+    pool: &'p PoolSpec,
+    index: u32,
+    sizes: DomainSizes,
+    key: DomainKey,
+) -> Option<(&'p str, String)> {
+    let label = pool.domains.label(key)?;
+    let (word, size) = match key {
+        DomainKey::NvlinkDomain => ("nvl", sizes.nvlink_domain),
+        DomainKey::ScalableUnit => ("su", sizes.scalable_unit),
+        DomainKey::Rack => ("rack", sizes.rack),
+        DomainKey::Rail => ("rail", sizes.scalable_unit),
+    };
+    Some((label, format!("{row}-{word}{}", index / size.max(1) + 1)))
+}
+
+fn labels(row: &str, pool: &PoolSpec, index: u32, sizes: DomainSizes) -> BTreeMap<String, String> {
     let mut labels = pool.labels.clone();
-    for key in DomainKey::ALL {
-        if let Some(label) = pool.domains.label(key) {
-            let (word, size) = match key {
-                DomainKey::NvlinkDomain => ("nvl", sizes.nvlink_domain),
-                DomainKey::ScalableUnit => ("su", sizes.scalable_unit),
-                DomainKey::Rack => ("rack", sizes.rack),
-                DomainKey::Rail => ("rail", sizes.scalable_unit),
-            };
-            labels.insert(label.to_owned(), format!("{name}-{word}{}", index / size.max(1) + 1));
-        }
+    for (label, name) in DomainKey::ALL.into_iter().filter_map(|key| domain(row, pool, index, sizes, key)) {
+        labels.insert(label.to_owned(), name);
     }
     // Last, so that a label of the pool's own can't take a member out of its pool.
     labels.extend(pool.node_selector.clone());

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::NodeId;
 use drydock_spec::{
-    CheckName, ClusterName, ComponentClass, ComponentName, Delivery, Disruption, Fleet, LayoutId, LayoutName,
-    PoolName, PoolSpec, ReleaseVector, TenantName,
+    CheckName, ClusterName, ComponentClass, ComponentName, Delivery, Disruption, DomainKey, Fleet, LayoutId,
+    LayoutName, PoolName, PoolSpec, ReleaseVector, TenantName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +127,7 @@ impl Ground {
     pub(crate) fn holds(&self, place: &Place, id: &NodeId, node: &NodeState) -> bool {
         let model = self.pools.get(&node.pool).map_or("", |hardware| &*hardware.model);
         let layout = node.layout.as_ref().and_then(|l| self.layouts.get(l)).map(LayoutName::as_str);
-        place.holds(id, &node.pool, model, &node.kernel, layout)
+        let domain = |key: DomainKey| node.domains.get(key.index()).and_then(Option::as_deref);
+        place.holds(id, &node.pool, model, &node.kernel, layout, &domain)
     }
 }

@@ -1,10 +1,12 @@
 //! What checks find: the fault model. Pure functions of a node's truth.
 
 use drydock_plan::{ApplyItem, CheckOrder, NodeId, RawVerdict};
-use drydock_spec::{CheckClass, CheckName, CheckOn, Period};
+use drydock_spec::{CheckClass, CheckOn, ComponentName, Period, Version};
 use jiff::Timestamp;
 
-use crate::{BadNodeHow, Breaks, FaultSpec, How, ground::Ground, node::Change, node::NodeState};
+use crate::{
+    BadNodeHow, Breaks, FaultSpec, How, ground::Ground, measure, node::Change, node::NodeState, node::Wedge,
+};
 
 /// How a run of a check will go, as known when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +35,21 @@ pub(crate) enum ApplyCourse {
     /// It never ends.
     Never,
     /// It ends badly.
-    Fails(String),
+    Fails(String, Leaves),
 }
 
-fn names(pick: &str, order: &CheckOrder) -> bool {
+/// What is there after an application that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// Neither the old part nor the new one.
+    Nothing,
+    /// The old part, as it was.
+    Old,
+    /// The new part, and it doesn't work.
+    Half,
+}
+
+pub(crate) fn names(pick: &str, order: &CheckOrder) -> bool {
     pick == order.class.as_str() || pick == order.name.as_str()
 }
 
@@ -75,23 +88,36 @@ pub(crate) fn apply_course(ground: &Ground, id: &NodeId, node: &NodeState, chang
             (FaultSpec::BadNode { node: bad, how: BadNodeHow::ApplyFails, breaks, .. }, _)
                 if bad == id && is_broken(*breaks, node, None) =>
             {
-                return ApplyCourse::Fails("install failed: input/output error".to_owned());
+                return fails("install failed: input/output error", Leaves::Nothing);
             }
             _ => continue,
         };
         match how {
-            How::NotReady | How::Hangs => return ApplyCourse::Never,
+            How::NotReady | How::Hangs | How::NotFound => return ApplyCourse::Never,
             How::CrashLoops => {
-                return ApplyCourse::Fails("back-off restarting failed container, exit code 1".to_owned());
+                return fails("back-off restarting failed container, exit code 1", Leaves::Nothing);
             }
+            How::FailsEarly => return fails("pre-install: unsupported platform", Leaves::Old),
+            How::FailsHalfway => return fails("modprobe: invalid argument", Leaves::Half),
             How::LosesNode { .. }
             | How::ReadyButBroken { .. }
             | How::HangsInCheck { .. }
             | How::Slow { .. }
+            | How::SlowsDown { .. }
+            | How::Wedges
+            | How::Bricks
+            | How::Flaps { .. }
             | How::FaultsLater { .. } => {}
         }
     }
+    if node.wedged == Some(Wedge::Installs) {
+        return fails("the GPUs don't answer; install failed", Leaves::Nothing);
+    }
     ApplyCourse::Comes
+}
+
+fn fails(message: &str, leaves: Leaves) -> ApplyCourse {
+    ApplyCourse::Fails(message.to_owned(), leaves)
 }
 
 /// `now` is absent where only what happened to the node counts.
@@ -135,6 +161,9 @@ fn symptom(
             ApplyItem::Layout => "the layout",
         };
         return Some(format!("{part} isn't in place; no devices are advertised"));
+    }
+    if node.wedged.is_some() && order.class == CheckClass::Driver {
+        return Some("GSP firmware doesn't answer (Xid 119)".to_owned());
     }
     let gpu = ground.draw(id, "bad gpu").between(0, u64::from(ground.gpus(&node.pool).saturating_sub(1)));
     for how in bad_versions(ground, id, node) {
@@ -216,39 +245,8 @@ pub(crate) fn finding(
         },
         (CheckOn::Node | CheckOn::Pair | CheckOn::Group, _) => {}
     }
-    let value = value(ground, id, node, order);
+    let value = measure::value(ground, id, node, order, now);
     Finding { verdict: RawVerdict::Pass, value: Some(value), detail: format!("passed with {value}") }
-}
-
-/// What a good node reaches where its pool states no floor, by class: an eight-GPU NVLink copy, an all-reduce over
-/// eight rails, thousands of tokens per second, a plain score.
-fn usual(class: CheckClass) -> f64 {
-    match class {
-        CheckClass::Driver => 460.0,
-        CheckClass::Rdma => 380.0,
-        CheckClass::Training => 120.0,
-        CheckClass::Custom => 100.0,
-    }
-}
-
-/// The measured value: the usual one, ±1.5 % by node and run, less what a slow version costs. Rounded to tenths, so
-/// that it survives being written and read.
-fn value(ground: &Ground, id: &NodeId, node: &NodeState, order: &CheckOrder) -> f64 {
-    let base = hardware_value(ground, node, &order.name).unwrap_or_else(|| usual(order.class));
-    let run = ground.draw(id, "value").text(order.name.as_str()).text(node.running.id.as_str());
-    let noise = 1.0 + 0.03 * (run.number(order.attempt.into()).unit() - 0.5);
-    let slow: u32 = bad_versions(ground, id, node)
-        .map(|how| match how {
-            How::Slow { percent, check } if names(check, order) => *percent,
-            _ => 0,
-        })
-        .sum();
-    let left = f64::from(100u32.saturating_sub(slow)) / 100.0;
-    (base * noise * left * 10.0).round() / 10.0
-}
-
-fn hardware_value(ground: &Ground, node: &NodeState, check: &CheckName) -> Option<f64> {
-    ground.pools.get(&node.pool)?.values.get(check).copied()
 }
 
 /// What a node suffers because of what was just put on it: being lost, and faults that come later.
@@ -272,12 +270,19 @@ pub(crate) fn after_apply(
             How::FaultsLater { kind, after } => {
                 Some(Consequence::Fault { kind: kind.clone(), after: *after })
             }
+            How::Wedges => Some(Consequence::Wedged(Wedge::Checks)),
+            How::Bricks => Some(Consequence::Wedged(Wedge::Installs)),
+            How::Flaps { every, times, .. } => Some(Consequence::Flaps { every: *every, times: *times }),
             How::NotReady
             | How::Hangs
             | How::CrashLoops
+            | How::FailsEarly
+            | How::FailsHalfway
+            | How::NotFound
             | How::ReadyButBroken { .. }
             | How::HangsInCheck { .. }
-            | How::Slow { .. } => None,
+            | How::Slow { .. }
+            | How::SlowsDown { .. } => None,
         })
         .collect()
 }
@@ -287,6 +292,25 @@ pub(crate) fn after_apply(
 pub(crate) enum Consequence {
     Lost { back_after: Option<Period> },
     Fault { kind: String, after: Period },
+    Wedged(Wedge),
+    Flaps { every: Period, times: u32 },
+}
+
+/// For how long what runs on a node takes its readiness away, if it does.
+pub(crate) fn flaps(ground: &Ground, id: &NodeId, node: &NodeState) -> Option<Period> {
+    bad_versions(ground, id, node).find_map(|how| match how {
+        How::Flaps { down, .. } => Some(*down),
+        _ => None,
+    })
+}
+
+/// What runs on the node wedges it, as soon as it is loaded.
+pub(crate) fn wedges(ground: &Ground, id: &NodeId, node: &NodeState) -> Option<Wedge> {
+    bad_versions(ground, id, node).find_map(|how| match how {
+        How::Wedges => Some(Wedge::Checks),
+        How::Bricks => Some(Wedge::Installs),
+        _ => None,
+    })
 }
 
 /// A pod that can't leave.
@@ -327,3 +351,60 @@ pub(crate) fn causes(ground: &Ground, id: &NodeId, node: &NodeState, fault: &str
 /// 16,384 GPUs (Llama 3 training report).
 pub(crate) const SPONTANEOUS: [(&str, u64); 4] =
     [("xid-79", 74), ("xid-48", 74), ("xid-95", 72), ("rail-missing", 35)];
+
+/// The name under which a node keeps an artefact.
+pub(crate) fn artifact(component: &ComponentName, version: &Version) -> String {
+    format!("{component}={version}")
+}
+
+/// Since when the artefacts of a version are on a node, or from when on they can be.
+pub(crate) fn pulled_at(
+    ground: &Ground,
+    id: &NodeId,
+    node: &NodeState,
+    component: &ComponentName,
+    version: &Version,
+    now: Timestamp,
+) -> Timestamp {
+    if has_artifact(node, component, version) {
+        return now;
+    }
+    let ends = |fault: &FaultSpec| match fault {
+        FaultSpec::RegistryAway { cluster, at, length }
+            if cluster.as_ref().is_none_or(|c| c.as_str() == id.cluster()) && *at <= now =>
+        {
+            Some(length.after(*at))
+        }
+        _ => None,
+    };
+    ground.faults.iter().filter_map(ends).fold(now, Timestamp::max)
+}
+
+/// Why a version can't be pulled now, where it can't.
+pub(crate) fn cannot_pull(
+    ground: &Ground,
+    id: &NodeId,
+    node: &NodeState,
+    component: &ComponentName,
+    version: &Version,
+    now: Timestamp,
+) -> Option<String> {
+    let name = artifact(component, version);
+    let nowhere = ground.faults.iter().any(|fault| match fault {
+        FaultSpec::BadVersion { component: c, version: v, place, how: How::NotFound } => {
+            c == component && v == version && ground.holds(place, id, node)
+        }
+        _ => false,
+    });
+    if nowhere && !has_artifact(node, component, version) {
+        return Some(format!("{name} can't be pulled: not found"));
+    }
+    let away = pulled_at(ground, id, node, component, version, now) > now;
+    away.then(|| format!("{name} can't be pulled: dial tcp: i/o timeout"))
+}
+
+/// What runs on a node, or came with its image, was pulled once.
+fn has_artifact(node: &NodeState, component: &ComponentName, version: &Version) -> bool {
+    let of = |stack: &drydock_plan::Stack| stack.vector.get(component).is_some_and(|v| v.version == *version);
+    of(&node.running) || of(&node.image) || node.fetched.contains(&artifact(component, version))
+}

@@ -13,7 +13,7 @@ use drydock_spec::{ComponentName, ComponentVersion, LayoutId, PoolName};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ground::Ground, oracle::Tally};
+use crate::{ground::Ground, lies, oracle::Tally};
 
 /// The truth about one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +63,42 @@ pub struct NodeState {
     /// Somebody else took drydock's cordon away in this visit.
     pub(crate) uncordoned_by_others: bool,
     pub(crate) tally: Tally,
+    /// Where the machine stands, by kind of domain.
+    #[serde(default)]
+    pub(crate) domains: [Option<Arc<str>>; 4],
+    /// What a version has done to the hardware, until its power is cut.
+    #[serde(default)]
+    pub(crate) wedged: Option<Wedge>,
+    /// Since when it runs what it runs.
+    #[serde(default)]
+    pub(crate) changed: Option<Timestamp>,
+    /// Artefacts it has, as `component=version`.
+    #[serde(default)]
+    pub(crate) fetched: BTreeSet<String>,
+    /// The last final answer to an intent before this one.
+    #[serde(default)]
+    pub(crate) old_report: Option<StepReport>,
+    /// The answer before which the old one was perhaps seen once more.
+    #[serde(default)]
+    pub(crate) looked_back: Option<Generation>,
+    /// Until then the old answer is seen.
+    #[serde(default)]
+    pub(crate) looks_back: Option<Timestamp>,
+    /// When its cordon last changed.
+    #[serde(default)]
+    pub(crate) cordon_changed: Option<Timestamp>,
+    /// How often its partner was taken away.
+    #[serde(default)]
+    pub(crate) partners_taken: u32,
+}
+
+/// What a version has done to the hardware of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Wedge {
+    /// Driver checks fail.
+    Checks,
+    /// Nothing can be installed, and driver checks fail.
+    Installs,
 }
 
 /// What a node was last asked for.
@@ -79,6 +115,9 @@ pub(crate) struct Intent {
 pub(crate) struct Down {
     /// When it comes back by itself.
     pub(crate) back: Option<Timestamp>,
+    /// It doesn't boot: its kubelet alone is silent.
+    #[serde(default)]
+    pub(crate) awake: bool,
 }
 
 /// What is being changed on a node.
@@ -247,7 +286,7 @@ impl NodeState {
         ground.gpus(&self.pool).saturating_sub(u32::try_from(missing).unwrap_or(u32::MAX))
     }
     /// Copies what can be observed over an older observation; labels, pool and domains are left.
-    pub(crate) fn show(&self, ground: &Ground, seen: &mut ObservedNode) {
+    pub(crate) fn show(&self, ground: &Ground, seen: &mut ObservedNode, now: Timestamp) {
         seen.gpus = self.advertised(ground);
         seen.boot_id = self.boot_id;
         seen.ready = self.ready;
@@ -258,7 +297,10 @@ impl NodeState {
         if !Arc::ptr_eq(&seen.running, &self.running) {
             seen.running = Arc::clone(&self.running);
         }
-        seen.cordon.clone_from(&self.cordon);
+        let late = lies::cordon_lag(ground).zip(self.cordon_changed);
+        if late.is_none_or(|(lag, at)| lag.after(at) <= now) {
+            seen.cordon.clone_from(&self.cordon);
+        }
         seen.layout.clone_from(&self.layout);
         let gang_pod = u32::from(self.gang.is_some());
         seen.work = Work {
@@ -267,10 +309,19 @@ impl NodeState {
             jobs_passed: self.jobs_passed,
         };
         seen.faults.clone_from(&self.faults);
-        seen.report.clone_from(&self.report);
+        let old = self.old_report.as_ref().filter(|_| self.looks_back.is_some_and(|until| until > now));
+        match old {
+            Some(old) => seen.report = Some(old.clone()),
+            None => seen.report.clone_from(&self.report),
+        }
     }
     /// A first observation.
-    pub(crate) fn first_look(&self, ground: &Ground, labels: BTreeMap<String, String>) -> ObservedNode {
+    pub(crate) fn first_look(
+        &self,
+        ground: &Ground,
+        labels: BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> ObservedNode {
         let mut seen = ObservedNode {
             pool: None,
             labels,
@@ -280,14 +331,14 @@ impl NodeState {
             boot_id: 0,
             ready: false,
             ready_since: self.ready_since,
-            cordon: Cordon::default(),
+            cordon: self.cordon.clone(),
             running: Arc::clone(&self.running),
             layout: None,
             work: Work::default(),
             faults: Vec::new(),
             report: None,
         };
-        self.show(ground, &mut seen);
+        self.show(ground, &mut seen, now);
         seen
     }
 }

@@ -26,6 +26,8 @@ pub struct WorldOptions {
     pub sizes: BTreeMap<PoolName, u32>,
     /// Sizes of domains, by pool.
     pub domains: BTreeMap<PoolName, DomainSizes>,
+    /// Rows of racks, by pool: nodes of pools in the same row stand in the same domains. A row of its own where absent.
+    pub rows: BTreeMap<PoolName, String>,
     /// Kernel releases, by pool; nodes take turns.
     pub kernels: BTreeMap<PoolName, Vec<String>>,
     /// Pools whose drivers are compiled on the node.
@@ -85,6 +87,7 @@ impl Default for WorldOptions {
             layouts: BTreeMap::new(),
             sizes: BTreeMap::new(),
             domains: BTreeMap::new(),
+            rows: BTreeMap::new(),
             kernels: BTreeMap::new(),
             compiled: BTreeSet::new(),
             damage: false,

@@ -6,7 +6,7 @@ use drydock_plan::{Inventory, NodeId};
 use drydock_spec::{ClusterName, Period};
 use jiff::Timestamp;
 
-use crate::{FaultSpec, World};
+use crate::{FaultSpec, World, lies};
 
 /// How a cluster can be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,16 +14,21 @@ enum View {
     Fresh,
     Lags(Period),
     Unreachable,
+    /// Nothing has come from it yet.
+    Absent,
 }
 
 impl World {
     /// Nothing can be read from or written to the cluster.
     pub(crate) fn unreachable(&self, cluster: &str) -> bool {
-        self.view(cluster) == View::Unreachable
+        matches!(self.view(cluster), View::Unreachable | View::Absent)
     }
     fn view(&self, cluster: &str) -> View {
         let within = |at: Timestamp, length: Period| at <= self.now && self.now < length.after(at);
         let mut view = View::Fresh;
+        if lies::is_absent(&self.ground, cluster, self.now) {
+            return View::Absent;
+        }
         for fault in &self.ground.faults {
             match fault {
                 FaultSpec::ClusterUnreachable { cluster: c, at, length }
@@ -54,7 +59,12 @@ impl World {
     /// Clusters that are read just now; absent means all of them, which is so nearly always.
     fn open_clusters(&mut self) -> Option<BTreeSet<ClusterName>> {
         let outage = |fault: &FaultSpec| {
-            matches!(fault, FaultSpec::ClusterUnreachable { .. } | FaultSpec::StaleReads { .. })
+            matches!(
+                fault,
+                FaultSpec::ClusterUnreachable { .. }
+                    | FaultSpec::StaleReads { .. }
+                    | FaultSpec::FactsAbsent { .. }
+            )
         };
         if !self.ground.faults.iter().any(outage) {
             self.inventory.clusters.values_mut().for_each(|cluster| cluster.seen_at = self.now);
@@ -67,12 +77,13 @@ impl World {
             let Some(cluster) = self.inventory.clusters.get_mut(&name) else { continue };
             cluster.error = match view {
                 View::Unreachable => Some("dial tcp: i/o timeout".to_owned()),
+                View::Absent => Some("not connected yet".to_owned()),
                 View::Fresh | View::Lags(_) => None,
             };
             let reads = match view {
                 View::Fresh => true,
                 View::Lags(lag) => lag.after(cluster.seen_at) <= self.now,
-                View::Unreachable => false,
+                View::Unreachable | View::Absent => false,
             };
             if reads {
                 cluster.seen_at = self.now;
@@ -82,13 +93,16 @@ impl World {
         Some(open)
     }
     fn publish_nodes(&mut self, open: Option<&BTreeSet<ClusterName>>) {
+        let now = self.now;
         for id in std::mem::take(&mut self.unseen) {
-            if open.is_some_and(|open| !open.contains(id.cluster())) {
+            let unlisted = lies::unlisted(&self.ground, &id, now);
+            if unlisted || open.is_some_and(|open| !open.contains(id.cluster())) {
                 self.unseen.insert(id);
                 continue;
             }
             // What readers see is written down as well.
             self.changed.insert(id.clone());
+            self.perhaps_look_back(&id);
             let Some(node) = self.nodes.get_mut(&id) else { continue };
             if !node.present {
                 if let Some(seen) = self.inventory.nodes.remove(&id) {
@@ -99,7 +113,7 @@ impl World {
             let mut assign = !node.relabel.is_empty();
             if !self.inventory.nodes.contains_key(&id) {
                 let labels = std::mem::take(&mut node.stash);
-                let seen = node.first_look(&self.ground, labels);
+                let seen = node.first_look(&self.ground, labels, now);
                 self.inventory.nodes.insert(id.clone(), seen);
                 assign = true;
             }
@@ -110,7 +124,7 @@ impl World {
                         None => seen.labels.remove(&label),
                     };
                 }
-                node.show(&self.ground, seen);
+                node.show(&self.ground, seen, now);
             }
             if assign {
                 self.assign_one(&id);
@@ -135,6 +149,13 @@ impl World {
                 continue;
             }
             self.changed_gangs.insert(slot);
+            if cluster.is_some_and(|cluster| lies::hides_gangs(&self.ground, cluster.as_str(), self.now)) {
+                if let Some((_, old)) = gang.shown.take() {
+                    self.inventory.gangs.remove(&old);
+                }
+                self.unseen_gangs.insert(slot);
+                continue;
+            }
             let running = gang.running();
             // Most news of a job is that it has written a checkpoint.
             let known = gang.shown.as_ref().filter(|(run, _)| *run == gang.run);

@@ -7,6 +7,7 @@ mod crash;
 mod events;
 mod ledger;
 mod summary;
+mod term;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -96,6 +97,7 @@ pub struct Runner {
     ahead: Ledger,
     options: RunOptions,
     crash: crash::Crash,
+    term: term::Term,
     approvals: approve::Approvals,
     record: summary::Recorder,
     last_change: Timestamp,
@@ -155,6 +157,7 @@ impl Runner {
         world.reassign(&fleet);
         let record = summary::Recorder::new(&world, options.node_lines);
         let crash = crash::Crash::new(&world.ground);
+        let term = term::Term::new(&world.ground);
         let last_change = world.now();
         let ahead = ledger.clone();
         let approvals = approve::Approvals::new(options.approve_after);
@@ -168,6 +171,7 @@ impl Runner {
             ahead,
             options,
             crash,
+            term,
             approvals,
             record,
             last_change,
@@ -203,6 +207,12 @@ impl Runner {
     /// Takes over what has come from outside by now.
     fn hear(&mut self) {
         let now = self.world.now();
+        if let Some(old) = self.term.restored(&self.ledger, now) {
+            self.record.say(now, "the ledger is restored from an older copy".to_owned());
+            self.ahead = old.clone();
+            self.ledger = old;
+            self.last_change = now;
+        }
         while self.commits.first().is_some_and(|commit| commit.at <= now) {
             let Commit { fleet, commit, .. } = self.commits.remove(0);
             self.record.say(now, format!("commit {}: {}", commit.short(), commit.summary));
@@ -233,7 +243,7 @@ impl Runner {
             commit: &self.commit,
             inventory: self.world.inventory(),
             ledger: &self.ledger,
-            now: self.world.now(),
+            now: self.term.clock(self.world.now()),
         }
     }
     /// Writes the ledger, then asks the nodes; may die between any two of these.
@@ -260,6 +270,10 @@ impl Runner {
             self.last_change = now;
         } else if self.options.checked {
             self.check(planned);
+        }
+        for action in self.term.late_actions(&plan.actions, now) {
+            // Whatever he is answered, he is followed already.
+            let _ = self.world.execute(&action);
         }
         let (mut denied, mut asked) = (false, false);
         for action in &plan.actions {
@@ -312,7 +326,8 @@ impl Runner {
             self.assert_fixed_point(planned);
             return None;
         }
-        let foreseen = planned.report.wake.or(outside).or(until);
+        let wake = planned.report.wake.map(|wake| self.term.really(wake, now));
+        let foreseen = wake.or(outside).or(until);
         if quiet && foreseen.is_none() && STUCK_AFTER.after(self.last_change) <= now {
             self.record.say(now, "nothing moves any more".to_owned());
             return None;
@@ -324,7 +339,7 @@ impl Runner {
         } else {
             self.world.next_node_event()
         };
-        let next = [again, planned.report.wake, event, idle].into_iter().flatten().min();
+        let next = [again, wake, event, idle].into_iter().flatten().min();
         let next = next.map(|next| next.max(soon));
         let next = next.into_iter().chain(outside.map(|at| at.max(now))).min();
         match until {

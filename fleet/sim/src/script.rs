@@ -1,12 +1,12 @@
 //! What happens at instants that were known before: somebody acts on a node, a node dies, a fault ends.
 
 use drydock_plan::{Action, GangId, HealthFault, NodeId};
-use drydock_spec::{ComponentName, ComponentVersion, Period, Version};
+use drydock_spec::{ClusterName, ComponentName, ComponentVersion, Period, Version};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    FaultSpec, World,
+    DomainPlace, FaultSpec, World,
     agenda::Turn,
     gang::{Gang, GangState},
     health,
@@ -75,6 +75,43 @@ pub(crate) enum Happening {
     },
     /// A write arrives a second time.
     Again(Box<Action>),
+    /// Readers look at a node again.
+    Look {
+        node: NodeId,
+    },
+    /// A node isn't ready for a while, and doesn't boot.
+    Blink {
+        node: NodeId,
+        down: Period,
+    },
+    /// The same, because of what runs on it.
+    VersionFlap {
+        node: NodeId,
+        every: Period,
+        left: u32,
+    },
+    PowerCycle {
+        node: NodeId,
+    },
+    Domain {
+        cluster: ClusterName,
+        domain: DomainPlace,
+        kind: Option<String>,
+        back: Option<Timestamp>,
+    },
+    Join {
+        node: NodeId,
+        like: NodeId,
+    },
+    ForgetCluster {
+        cluster: ClusterName,
+    },
+    ListPartly {
+        cluster: ClusterName,
+    },
+    HideGangs {
+        cluster: ClusterName,
+    },
 }
 
 /// Refreshes of lagging reads that are put on the agenda for one fault; a longer one lags a little more at its end.
@@ -142,7 +179,49 @@ impl World {
             FaultSpec::NodeDeleted { node, at } => self.at(at, Happening::Delete { node }),
             FaultSpec::NodeRecreated { node, at } => self.at(at, Happening::Recreate { node }),
             FaultSpec::Spontaneous { per_gpu_day } => self.schedule_hardware(per_gpu_day),
-            FaultSpec::BadVersion { .. }
+            FaultSpec::NodeAdded { node, at, like } => self.at(at, Happening::Join { node, like }),
+            FaultSpec::PowerCycle { node, at } => self.at(at, Happening::PowerCycle { node }),
+            FaultSpec::Flaps { node, at, every, down, times } => {
+                let mut next = at;
+                for _ in 0..times.min(REFRESHES_MAX) {
+                    self.at(next, Happening::Blink { node: node.clone(), down });
+                    next = every.max(Period::from_secs(1)).after(next);
+                }
+            }
+            FaultSpec::DomainFails { cluster, domain, at, kind, length } => {
+                let back = length.map(|length| length.after(at));
+                self.at(at, Happening::Domain { cluster, domain, kind, back });
+            }
+            FaultSpec::FactsAbsent { cluster, at, length } => {
+                self.at(at, Happening::ForgetCluster { cluster });
+                wake(self, length.after(at));
+            }
+            FaultSpec::PartialList { cluster, at, length, .. } => {
+                self.at(at, Happening::ListPartly { cluster });
+                wake(self, length.after(at));
+            }
+            FaultSpec::GangsHidden { cluster, at, length } => {
+                self.at(at, Happening::HideGangs { cluster });
+                wake(self, length.after(at));
+            }
+            FaultSpec::RegistryAway { at, length, .. }
+            | FaultSpec::TwoLeaders { at, length }
+            | FaultSpec::ClockJump { at, length, .. } => {
+                wake(self, at);
+                wake(self, length.after(at));
+            }
+            FaultSpec::LedgerRestored { at, .. } => wake(self, at),
+            FaultSpec::NodeSlows { .. }
+            | FaultSpec::Outliers { .. }
+            | FaultSpec::LayoutLost { .. }
+            | FaultSpec::Rewrites { .. }
+            | FaultSpec::UncordonFight { .. }
+            | FaultSpec::MissingResult { .. }
+            | FaultSpec::OldReports { .. }
+            | FaultSpec::LateCordons { .. }
+            | FaultSpec::DoneBeforeReboot { .. }
+            | FaultSpec::PartnerTaken { .. }
+            | FaultSpec::BadVersion { .. }
             | FaultSpec::BadLayout { .. }
             | FaultSpec::BadNode { .. }
             | FaultSpec::HungCheck { .. }
@@ -171,6 +250,17 @@ impl World {
         match what {
             Happening::Wake => {}
             Happening::Lose { node, back } => self.lose(&node, back),
+            Happening::Look { node } => self.change(&node, |_| {}),
+            Happening::Blink { node, down } => self.blink(&node, down),
+            Happening::VersionFlap { node, every, left } => self.version_flap(&node, every, left),
+            Happening::PowerCycle { node } => self.power_cycle(&node),
+            Happening::Domain { cluster, domain, kind, back } => {
+                self.fail_domain(&cluster, &domain, kind.as_deref(), back);
+            }
+            Happening::Join { node, like } => self.join(&node, &like),
+            Happening::ForgetCluster { cluster } => self.forget_cluster(cluster.as_str()),
+            Happening::ListPartly { cluster } => self.list_partly(cluster.as_str()),
+            Happening::HideGangs { cluster } => self.hide_gangs(cluster.as_str()),
             Happening::Cordon { node, by } => self.change(&node, |node| node.cordon.foreign = Some(by)),
             Happening::LiftCordon { node } => self.change(&node, |node| node.cordon.foreign = None),
             Happening::Uncordon { node } => {
@@ -262,7 +352,7 @@ impl World {
                 node.ready = false;
                 node.ready_since = now;
             }
-            node.down = Some(Down { back });
+            node.down = Some(Down { back, awake: false });
             // Its pods are counted out after a while; that nobody learns when doesn't matter here.
             if !matches!(node.activity, Activity::Drain { .. }) {
                 node.pods = 0;
@@ -276,8 +366,9 @@ impl World {
         if node.down.is_none_or(|down| down.back.is_none_or(|back| back > now)) {
             return;
         }
+        let awake = node.down.is_some_and(|down| down.awake);
         node.down = None;
-        node.boot_id += 1;
+        node.boot_id += u64::from(!awake);
         if !matches!(node.activity, Activity::Reboot { .. }) {
             node.ready = true;
             node.ready_since = now;
@@ -296,7 +387,7 @@ impl World {
         self.touch(id);
     }
     /// A fresh machine with the old name: what the node side knew is gone.
-    fn recreate(&mut self, id: &NodeId) {
+    pub(crate) fn recreate(&mut self, id: &NodeId) {
         let now = self.now;
         self.strike_gang(id);
         // A write to the old object can't reach the new one: an API server tells them apart.
@@ -320,6 +411,10 @@ impl World {
         node.report = None;
         node.epoch = Default::default();
         node.activity = Activity::Idle;
+        node.wedged = None;
+        node.changed = None;
+        node.fetched.clear();
+        (node.old_report, node.looked_back, node.looks_back, node.cordon_changed) = (None, None, None, None);
         self.find_shared(id);
         self.note_cordon(id);
         self.touch(id);

@@ -7,7 +7,8 @@ use drydock_spec::{ComponentName, ComponentVersion, Disruption};
 
 use crate::{
     World, duration,
-    health::{self, ApplyCourse, Consequence, Course},
+    health::{self, ApplyCourse, Consequence, Course, Leaves},
+    lies,
     node::{Activity, Change, Leaving, NodeState},
     script::Happening,
 };
@@ -77,6 +78,30 @@ impl World {
             Begin::Change(change) => self.begin_change(id, change),
         }
     }
+    /// What was fetched is there, or couldn't be pulled.
+    fn end_fetch(&mut self, id: &NodeId) {
+        let now = self.now;
+        let Some(node) = self.nodes.get(id) else { return };
+        let Some(Ensure::Preflight { artifacts, .. }) = node.intent.as_ref().map(|intent| &intent.ensure)
+        else {
+            return;
+        };
+        let wanted: Vec<(ComponentName, ComponentVersion)> = artifacts
+            .iter()
+            .flat_map(|(name, versions)| versions.iter().map(|version| (name.clone(), version.clone())))
+            .collect();
+        let missing = wanted.iter().find_map(|(component, version)| {
+            health::cannot_pull(&self.ground, id, node, component, &version.version, now)
+        });
+        let Some(node) = self.nodes.get_mut(id) else { return };
+        if let Some(message) = missing {
+            node.activity = Activity::Idle;
+            node.answer(StepState::Failed { message });
+            return;
+        }
+        node.fetched.extend(wanted.iter().map(|(name, version)| health::artifact(name, &version.version)));
+        self.begin_check(id, 0);
+    }
     fn acknowledge(&mut self, id: &NodeId) {
         let until = duration::ACKNOWLEDGE.after(self.now);
         let Some(node) = self.nodes.get_mut(id) else { return };
@@ -89,12 +114,19 @@ impl World {
         let gpus = self.ground.gpus(&node.pool);
         node.cordon.own = node.intent.as_ref().filter(|_| on).map(|intent| intent.epoch);
         node.uncordoned_by_others = false;
+        node.cordon_changed = Some(now);
         if !on && self.ground.workload.is_some() {
             // The scheduler finds the node again within some minutes.
             let draw = self.ground.draw(id, "back to work").number(node.shift_number);
             node.next_shift = Some(drydock_spec::Period::from_secs(draw.between(60, 900)).after(now));
         }
         self.oracle.cordon(node, gpus, now);
+        if let Some(at) = lies::cordon_lag(&self.ground).map(|lag| lag.after(now)) {
+            self.at(at, Happening::Look { node: id.clone() });
+        }
+        if on && let Some(at) = lies::uncordoned(&self.ground, id, now) {
+            self.at(at, Happening::Uncordon { node: id.clone() });
+        }
         self.acknowledge(id);
     }
     /// Begins the n-th check of the intent, or ends it where there is none.
@@ -113,8 +145,14 @@ impl World {
             Course::Hangs => (Some(order.timeout.after(now)), true),
             Course::NeverStarts => (None, false),
         };
+        let partner = order.partner.clone().filter(|_| lies::takes_partner(ground, node, order));
         node.activity = Activity::Check { index, started: now, until, hangs };
         node.answer(StepState::Working { remaining, blocked_by: None });
+        if let Some(partner) = partner {
+            node.partners_taken += 1;
+            let (at, back) = (lies::PARTNER_GOES.after(now), lies::PARTNER_BACK.after(now));
+            self.at(at, Happening::Lose { node: partner, back: Some(back) });
+        }
     }
     fn end_check(&mut self, id: &NodeId, index: usize, started: jiff::Timestamp, hangs: bool) {
         let now = self.now;
@@ -141,7 +179,8 @@ impl World {
         };
         let bad = matches!(result.verdict, RawVerdict::Fail | RawVerdict::Hang);
         let line = bad.then(|| format!("{id}: {} {:?}: {}", result.check, result.verdict, result.detail));
-        if let Some(report) = self.nodes.get_mut(id).and_then(|node| node.report.as_mut()) {
+        let told = !lies::leaves_out(&self.ground, id, &result.check);
+        if let Some(report) = self.nodes.get_mut(id).and_then(|node| node.report.as_mut()).filter(|_| told) {
             report.checks.push(result);
         }
         if let Some(line) = line {
@@ -225,9 +264,16 @@ impl World {
             }
             Change::Layout { layout, attempt } => duration::partition(ground, id, layout.as_str(), *attempt),
         };
+        // What isn't on the node yet is pulled first, as soon as it can be.
+        let begins = match &change {
+            Change::Component { component, version: Some(version), .. } => {
+                health::pulled_at(ground, id, node, component, &version.version, now)
+            }
+            Change::Component { version: None, .. } | Change::Layout { .. } => now,
+        };
         let until = match health::apply_course(ground, id, node, &change) {
             ApplyCourse::Never => None,
-            ApplyCourse::Comes | ApplyCourse::Fails(_) => Some(length.after(now)),
+            ApplyCourse::Comes | ApplyCourse::Fails(..) => Some(length.after(begins)),
         };
         node.answer(StepState::Working { remaining: 1, blocked_by: None });
         node.activity = Activity::Apply { change: change.clone(), until };
@@ -269,33 +315,51 @@ impl World {
     fn end_change(&mut self, id: &NodeId, change: &Change) {
         let Some(node) = self.nodes.get(id) else { return };
         let failed = match health::apply_course(&self.ground, id, node, change) {
-            ApplyCourse::Fails(message) => Some(message),
+            ApplyCourse::Fails(message, leaves) => Some((message, leaves)),
             ApplyCourse::Comes | ApplyCourse::Never => None,
         };
         // A newer intent came while this was under way: its answer is still to be found.
         let asked = node.intent.as_ref().is_some_and(|intent| change.is(&intent.ensure));
-        if failed.is_some() {
-            self.take_out(id, change);
-        } else {
-            self.put_in(id, change);
+        match &failed {
+            Some((_, Leaves::Nothing)) => self.take_out(id, change),
+            Some((_, Leaves::Half)) => self.put_in_half(id, change),
+            Some((_, Leaves::Old)) => {}
+            None => self.put_in(id, change),
         }
-        if let Some(message) = &failed {
+        if let Some((message, _)) = &failed {
             self.say(format!("{id}: {:?} failed: {message}", change.item()));
         }
         let Some(node) = self.nodes.get_mut(id) else { return };
         node.activity = Activity::Idle;
         match failed {
-            Some(message) if asked => node.answer(StepState::Failed { message }),
+            Some((message, _)) if asked => node.answer(StepState::Failed { message }),
             None if asked => node.answer(StepState::Done),
             Some(_) | None => self.begin(id),
         }
     }
-    fn put_in(&mut self, id: &NodeId, change: &Change) {
+    /// A part shows as the new one and doesn't work.
+    fn put_in_half(&mut self, id: &NodeId, change: &Change) {
         let Some(node) = self.nodes.get_mut(id) else { return };
-        node.dead.remove(&change.item());
+        node.dead.insert(change.item());
         match change {
             Change::Component { component, version, .. } => {
                 self.set_component(id, component, version.as_ref());
+            }
+            Change::Layout { layout, .. } => node.layout = Some(layout.clone()),
+        }
+    }
+    fn put_in(&mut self, id: &NodeId, change: &Change) {
+        let now = self.now;
+        let Some(node) = self.nodes.get_mut(id) else { return };
+        node.dead.remove(&change.item());
+        node.changed = Some(now);
+        match change {
+            Change::Component { component, version, .. } => {
+                if let Some(version) = version {
+                    node.fetched.insert(health::artifact(component, &version.version));
+                }
+                self.set_component(id, component, version.as_ref());
+                self.meddle(id, component, version.as_ref());
             }
             Change::Layout { layout, .. } => node.layout = Some(layout.clone()),
         }
@@ -310,6 +374,15 @@ impl World {
                 Consequence::Fault { kind, after } => {
                     let at = after.after(self.now);
                     self.at(at, Happening::VersionFault { node: id.clone(), kind });
+                }
+                Consequence::Wedged(wedge) => {
+                    if let Some(node) = self.nodes.get_mut(id) {
+                        node.wedged = Some(wedge);
+                    }
+                }
+                Consequence::Flaps { every, times } => {
+                    let flap = Happening::VersionFlap { node: id.clone(), every, left: times };
+                    self.at(every.after(self.now), flap);
                 }
             }
         }
@@ -337,13 +410,24 @@ impl World {
                     node.answer(StepState::Done);
                 }
             }
-            Activity::Prefetch { .. } => self.begin_check(id, 0),
+            Activity::Prefetch { .. } => self.end_fetch(id),
             Activity::Check { index, started, hangs, .. } => self.end_check(id, index, started, hangs),
             Activity::Drain { .. } => self.pods_left(id),
             Activity::Apply { change, .. } => {
                 let reboot = matches!(change, Change::Component { reboot: true, .. });
                 let comes = health::apply_course(&self.ground, id, node, &change) == ApplyCourse::Comes;
-                if reboot && comes { self.begin_reboot(id, change) } else { self.end_change(id, &change) }
+                if reboot && comes && lies::early(&self.ground, id) {
+                    // Reported as done; the node boots a minute later.
+                    let draw = duration::reboot(&self.ground, id, node.boot_id);
+                    let goes = lies::BOOTS_AFTER.after(now);
+                    let back = Some(draw.after(goes));
+                    self.end_change(id, &change);
+                    self.at(goes, Happening::Lose { node: id.clone(), back });
+                } else if reboot && comes {
+                    self.begin_reboot(id, change);
+                } else {
+                    self.end_change(id, &change);
+                }
             }
             Activity::Reboot { change, .. } => {
                 if let Some(node) = self.nodes.get_mut(id) {

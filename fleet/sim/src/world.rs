@@ -275,7 +275,7 @@ impl World {
             self.touch(id);
         } else {
             node.activity = Activity::Idle;
-            node.report = None;
+            node.old_report = node.report.take();
             self.begin(id);
             self.touch(id);
         }

@@ -40,7 +40,15 @@ fn is_innocent(fault: &FaultSpec) -> bool {
         | FaultSpec::ForeignCordon { .. }
         | FaultSpec::ForeignUncordon { .. }
         | FaultSpec::Relabel { .. }
-        | FaultSpec::GangLong { .. } => true,
+        | FaultSpec::GangLong { .. }
+        | FaultSpec::UncordonFight { .. }
+        | FaultSpec::OldReports { .. }
+        | FaultSpec::LateCordons { .. }
+        | FaultSpec::GangsHidden { .. }
+        | FaultSpec::FactsAbsent { .. }
+        | FaultSpec::PartialList { .. }
+        | FaultSpec::TwoLeaders { .. }
+        | FaultSpec::NodeAdded { .. } => true,
         FaultSpec::RefusedWrites { length, .. } => length.is_none(),
         FaultSpec::BadVersion { .. }
         | FaultSpec::BadLayout { .. }
@@ -54,7 +62,20 @@ fn is_innocent(fault: &FaultSpec) -> bool {
         | FaultSpec::HandEdit { .. }
         | FaultSpec::HealthFault { .. }
         | FaultSpec::NodeDeleted { .. }
-        | FaultSpec::NodeRecreated { .. } => false,
+        | FaultSpec::NodeRecreated { .. }
+        | FaultSpec::PowerCycle { .. }
+        | FaultSpec::Flaps { .. }
+        | FaultSpec::DomainFails { .. }
+        | FaultSpec::NodeSlows { .. }
+        | FaultSpec::Outliers { .. }
+        | FaultSpec::RegistryAway { .. }
+        | FaultSpec::LayoutLost { .. }
+        | FaultSpec::Rewrites { .. }
+        | FaultSpec::MissingResult { .. }
+        | FaultSpec::DoneBeforeReboot { .. }
+        | FaultSpec::PartnerTaken { .. }
+        | FaultSpec::LedgerRestored { .. }
+        | FaultSpec::ClockJump { .. } => false,
     }
 }
 

@@ -131,7 +131,15 @@ impl View<'_> {
                 | How::ReadyButBroken { .. }
                 | How::HangsInCheck { .. }
                 | How::Slow { .. }
-                | How::FaultsLater { .. } => {}
+                | How::FaultsLater { .. }
+                // Refused where faults are read.
+                | How::FailsEarly
+                | How::FailsHalfway
+                | How::NotFound
+                | How::Wedges
+                | How::Bricks
+                | How::Flaps { .. }
+                | How::SlowsDown { .. } => {}
             }
         }
         if self.bad_node(node, BadNodeHow::ApplyFails).next().is_some() {
@@ -316,7 +324,8 @@ impl View<'_> {
         let id = cluster.map(|c| NodeId::of(&c, &node.spec.name));
         match (id, pool) {
             (Some(id), Some(pool)) => {
-                place.holds(&id, &pool, label(&self.options.labels.model), &node.spec.kernel, layout)
+                let model = label(&self.options.labels.model);
+                place.holds(&id, &pool, model, &node.spec.kernel, layout, &|_| None)
             }
             // Without a pool or a cluster of a proper name only what doesn't ask for them can hold.
             _ => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drydock_plan::NodeId;
-use drydock_sim::FaultSpec;
+use drydock_sim::{FaultSpec, How, Place};
 use jiff::Timestamp;
 
 /// A fault that hollow nodes can't have.
@@ -39,6 +39,21 @@ pub(super) fn deeds(fault: &FaultSpec) -> Result<Vec<(Timestamp, NodeId, Deed)>,
     };
     let one = |node: &NodeId, at: Timestamp, deed| Ok(vec![(at, node.clone(), deed)]);
     match fault {
+        FaultSpec::BadVersion { place: Place { domain: Some(_), .. }, .. }
+        | FaultSpec::BadLayout { place: Place { domain: Some(_), .. }, .. } => {
+            refuse("name pools or nodes: where a hollow machine stands isn't known")
+        }
+        FaultSpec::BadVersion {
+            how:
+                How::FailsEarly
+                | How::FailsHalfway
+                | How::NotFound
+                | How::Wedges
+                | How::Bricks
+                | How::Flaps { .. }
+                | How::SlowsDown { .. },
+            ..
+        } => refuse("one of the other ways to be bad"),
         FaultSpec::BadVersion { .. }
         | FaultSpec::BadLayout { .. }
         | FaultSpec::BadNode { .. }
@@ -79,6 +94,27 @@ pub(super) fn deeds(fault: &FaultSpec) -> Result<Vec<(Timestamp, NodeId, Deed)>,
         FaultSpec::HandEdit { .. } => refuse("edit the object with a client of User::Person"),
         FaultSpec::PdbBlocks { .. } => refuse("create a PodDisruptionBudget"),
         FaultSpec::GangLong { .. } => refuse("create the pods of the gang"),
+        FaultSpec::NodeAdded { .. } => refuse("add a machine"),
+        FaultSpec::PowerCycle { .. } | FaultSpec::Flaps { .. } => refuse("nodeLost with `backAfter`"),
+        FaultSpec::DomainFails { .. } => refuse("lose its nodes one by one"),
+        FaultSpec::NodeSlows { .. }
+        | FaultSpec::Outliers { .. }
+        | FaultSpec::LayoutLost { .. }
+        | FaultSpec::MissingResult { .. }
+        | FaultSpec::DoneBeforeReboot { .. }
+        | FaultSpec::PartnerTaken { .. } => refuse("hollow machines don't do this"),
+        FaultSpec::RegistryAway { .. } => refuse("a registry that is away"),
+        FaultSpec::Rewrites { .. } | FaultSpec::UncordonFight { .. } => {
+            refuse("write with a client of User::Person")
+        }
+        FaultSpec::OldReports { .. } | FaultSpec::LateCordons { .. } | FaultSpec::PartialList { .. } => {
+            refuse("it belongs between the client and the API server")
+        }
+        FaultSpec::GangsHidden { .. } => refuse("take what names the gang from its pods"),
+        FaultSpec::FactsAbsent { .. } => refuse("restart the drydock under test"),
+        FaultSpec::LedgerRestored { .. } => refuse("write the ledger's ConfigMap"),
+        FaultSpec::TwoLeaders { .. } => refuse("start another drydock"),
+        FaultSpec::ClockJump { .. } => refuse("move the clock of the drydock under test"),
         FaultSpec::Crash { .. } => refuse("kill the drydock under test"),
     }
 }

@@ -311,7 +311,15 @@ impl View<'_> {
                 | How::ReadyButBroken { .. }
                 | How::HangsInCheck { .. }
                 | How::Slow { .. }
-                | How::FaultsLater { .. } => {}
+                | How::FaultsLater { .. }
+                // Refused where faults are read.
+                | How::FailsEarly
+                | How::FailsHalfway
+                | How::NotFound
+                | How::Wedges
+                | How::Bricks
+                | How::Flaps { .. }
+                | How::SlowsDown { .. } => {}
             }
         }
         if self.bad_node(state, BadNodeHow::ApplyFails).next().is_some() {
