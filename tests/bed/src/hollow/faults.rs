@@ -43,17 +43,9 @@ pub(super) fn deeds(fault: &FaultSpec) -> Result<Vec<(Timestamp, NodeId, Deed)>,
         | FaultSpec::BadLayout { place: Place { domain: Some(_), .. }, .. } => {
             refuse("name pools or nodes: where a hollow machine stands isn't known")
         }
-        FaultSpec::BadVersion {
-            how:
-                How::FailsEarly
-                | How::FailsHalfway
-                | How::NotFound
-                | How::Wedges
-                | How::Bricks
-                | How::Flaps { .. }
-                | How::SlowsDown { .. },
-            ..
-        } => refuse("one of the other ways to be bad"),
+        FaultSpec::BadVersion { how, .. } | FaultSpec::BadLayout { how, .. } if !is_known(how) => {
+            refuse("one of the other ways to be bad")
+        }
         FaultSpec::BadVersion { .. }
         | FaultSpec::BadLayout { .. }
         | FaultSpec::BadNode { .. }
@@ -116,6 +108,27 @@ pub(super) fn deeds(fault: &FaultSpec) -> Result<Vec<(Timestamp, NodeId, Deed)>,
         FaultSpec::TwoLeaders { .. } => refuse("start another drydock"),
         FaultSpec::ClockJump { .. } => refuse("move the clock of the drydock under test"),
         FaultSpec::Crash { .. } => refuse("kill the drydock under test"),
+    }
+}
+
+/// Whether hollow nodes can be bad in this way.
+fn is_known(how: &How) -> bool {
+    match how {
+        How::NotReady
+        | How::Hangs
+        | How::CrashLoops
+        | How::LosesNode { .. }
+        | How::ReadyButBroken { .. }
+        | How::HangsInCheck { .. }
+        | How::Slow { .. }
+        | How::FaultsLater { .. } => true,
+        How::FailsEarly
+        | How::FailsHalfway
+        | How::NotFound
+        | How::Wedges
+        | How::Bricks
+        | How::Flaps { .. }
+        | How::SlowsDown { .. } => false,
     }
 }
 
