@@ -7,13 +7,9 @@
 //!
 //! ```no_run
 //! # async fn test() -> anyhow::Result<()> {
-//! use drydock_bed::{Hollow, HollowOptions, Plane, PlaneOptions, Tools, User, hollow::NodeSpec, skip_or_fail};
+//! use drydock_bed::{Hollow, HollowOptions, Plane, PlaneOptions, Tools, User, hollow::NodeSpec};
 //!
-//! let tools = match Tools::find() {
-//!     Ok(tools) => tools,
-//!     Err(missing) => return Ok(skip_or_fail(&missing)),
-//! };
-//! let plane = Plane::start(PlaneOptions::new(tools)).await?;
+//! let plane = Plane::start(PlaneOptions::new(Tools::find()?)).await?;
 //! let hollow = Hollow::start(&plane, HollowOptions::default()).await?;
 //! hollow.add_nodes(NodeSpec::many("gpu", 20)).await?;
 //! let client = plane.client(User::DrydockA)?;
@@ -25,6 +21,7 @@
 
 mod clock;
 pub mod hollow;
+pub mod mode;
 pub mod operator;
 pub mod plane;
 pub mod process;
@@ -36,5 +33,5 @@ pub use hollow::{Hollow, HollowOptions};
 pub use operator::Operator;
 pub use plane::{Authorization, Controllers, Plane, PlaneOptions, User};
 pub use real::{RealNodes, RealOptions, RealTools};
-pub use tools::{Missing, Tools, skip_or_fail};
+pub use tools::{Missing, Tools};
 pub use wait::eventually;

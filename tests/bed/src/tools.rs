@@ -12,9 +12,6 @@ const GO_MOD: &[u8] = include_bytes!("../../tools/kubernetes/go.mod");
 const GO_SUM: &[u8] = include_bytes!("../../tools/kubernetes/go.sum");
 const DEVICE_PLUGIN: &[u8] = include_bytes!("../../tools/kubernetes/device-plugin/main.go");
 
-/// `require`: tests that lack tools fail instead of being skipped. CI sets it.
-const REQUIRE: &str = "DRYDOCK_BED";
-
 /// One binary of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
@@ -127,19 +124,6 @@ pub fn locate<const N: usize>(tools: [Tool; N]) -> Result<[PathBuf; N], Missing>
 #[must_use]
 pub fn on_path(file: &str) -> Option<PathBuf> {
     first(&path(), file)
-}
-
-/// Prints why a test doesn't run, for all to see. Where `DRYDOCK_BED=require` is set, as in CI, it fails instead.
-///
-/// # Panics
-/// With `DRYDOCK_BED=require`.
-pub fn skip_or_fail(missing: &Missing) {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let must = env(REQUIRE).is_some_and(|value| value == "require");
-    assert!(!must, "{test} can't run, and {REQUIRE}=require: {missing}");
-    // Also without --nocapture: written past the capture of the test harness, which takes only the print macros.
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "SKIP {test}: {missing}");
 }
 
 /// Folders in the order they are looked through.

@@ -2,8 +2,6 @@
 //!
 //! It takes minutes and is about figures, so it runs only where it is asked for: `DRYDOCK_SCALE=1000`.
 
-mod ground;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,8 +11,12 @@ use drydock_plan::RolloutState;
 use jiff::Timestamp;
 use serde_json::json;
 
-use ground::documents::driver_fleet;
-use ground::{Ground, SiteSpec, or_skip};
+use crate::ground::documents::driver_fleet;
+use crate::ground::{Ground, SiteSpec, setting};
+
+use crate::harness::{NotNow, tests};
+
+tests![a_thousand_nodes];
 
 const LONG: Duration = Duration::from_secs(1_500);
 
@@ -29,13 +31,12 @@ fn median(mut values: Vec<f64>) -> (f64, f64) {
     (middle, values.last().copied().unwrap_or(f64::NAN))
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_nodes() -> anyhow::Result<()> {
-    let Some(nodes) = ground::setting("DRYDOCK_SCALE").and_then(|n| n.parse::<u32>().ok()) else {
-        eprintln!("SKIP: DRYDOCK_SCALE says how many nodes; it isn't set");
-        return Ok(());
+    let Some(nodes) = setting("DRYDOCK_SCALE") else {
+        return Err(NotNow("DRYDOCK_SCALE says how many nodes; it isn't set".to_owned()).into());
     };
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let nodes: u32 = nodes.parse()?;
+    let tools = Tools::find()?;
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
     let site = ground.site("c1");
     let first = ground.commit(

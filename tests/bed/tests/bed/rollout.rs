@@ -1,7 +1,5 @@
 //! Rollouts on real API servers with hollow nodes.
 
-mod ground;
-
 use std::time::Duration;
 
 use std::process::Command;
@@ -9,14 +7,17 @@ use std::process::Command;
 use drydock_bed::{Tools, User};
 use drydock_plan::RolloutState;
 
-use ground::documents::driver_fleet;
-use ground::{Ground, SiteSpec, or_skip};
+use crate::ground::documents::driver_fleet;
+use crate::ground::{Ground, SiteSpec, program, setting};
+
+use crate::harness::tests;
+
+tests![a_small_cluster_goes_there_and_a_broken_driver_comes_back, kubectl_reads_well,];
 
 const LONG: Duration = Duration::from_secs(180);
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_small_cluster_goes_there_and_a_broken_driver_comes_back() -> anyhow::Result<()> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let tools = Tools::find()?;
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 6)]).await?;
     let site = ground.site("c1");
     let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", 6, ""))])?;
@@ -42,10 +43,9 @@ async fn a_small_cluster_goes_there_and_a_broken_driver_comes_back() -> anyhow::
 }
 
 /// What people type, and what they read. `DRYDOCK_SHOW=1` prints it.
-#[tokio::test(flavor = "multi_thread")]
 async fn kubectl_reads_well() -> anyhow::Result<()> {
     let found = Tools::find().and_then(|tools| Ok((tools, Tools::kubectl()?)));
-    let Some((tools, kubectl)) = or_skip(found) else { return Ok(()) };
+    let (tools, kubectl) = found?;
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 6)]).await?;
     let admin = ground.folder.path().join("admin");
     ground.kubeconfig(User::Admin, &admin)?;
@@ -57,12 +57,12 @@ async fn kubectl_reads_well() -> anyhow::Result<()> {
             "{args:?}: {said}{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        if ground::setting("DRYDOCK_SHOW").is_some() {
+        if setting("DRYDOCK_SHOW").is_some() {
             eprintln!("$ kubectl {}\n{said}", args.join(" "));
         }
         Ok(said)
     };
-    let crds = Command::new(ground::program()?).args(["schema", "--crds"]).output()?;
+    let crds = Command::new(program()?).args(["schema", "--crds"]).output()?;
     let file = ground.folder.path().join("crds.yaml");
     std::fs::write(&file, crds.stdout)?;
     run(&["apply", "--server-side", "--force-conflicts", "-f", &file.display().to_string()])?;

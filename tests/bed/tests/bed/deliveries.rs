@@ -1,24 +1,33 @@
-//! A hundred nodes in three clusters, every way of delivery, over three waves: a good release, one that is ready and
-//! broken, and its fix.
-
-mod ground;
+//! Three clusters, every way of delivery, over three waves: a good release, one that is ready and broken, and its fix. A
+//! hundred nodes where there is time for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use drydock_bed::hollow::{Agent, Ended};
+use drydock_bed::mode::Mode;
 use drydock_bed::{Tools, operator};
 use drydock_plan::RolloutState;
 use serde_json::{Value, json};
 
-use ground::documents::{base, daemon_set, document, policy, release};
-use ground::{Ground, Site, SiteSpec, or_skip};
+use crate::ground::documents::{base, daemon_set, document, policy, release};
+use crate::ground::{Ground, Site, SiteSpec};
+
+use crate::harness::tests;
+
+tests![every_delivery_over_three_waves];
 
 const LONG: Duration = Duration::from_secs(400);
 
+/// Nodes of each cluster: enough for several batches of each wave.
+fn nodes() -> [u32; 3] {
+    Mode::of_two([12, 8, 8], [40, 30, 30])
+}
+
 fn fleet(driver: &str) -> String {
-    let mut text = base(&[("c1", 40), ("c2", 30), ("c3", 30)]);
+    let [c1, c2, c3] = nodes();
+    let mut text = base(&[("c1", c1), ("c2", c2), ("c3", c3)]);
     text += &daemon_set("driver", "gpuDriver", "drain");
     text += &daemon_set("plugin", "devicePlugin", "restart");
     text += &document(
@@ -58,8 +67,8 @@ fn fleet(driver: &str) -> String {
     text
 }
 
-fn site(tools: &Tools, name: &'static str, nodes: usize) -> SiteSpec {
-    let mut spec = SiteSpec::new(tools, name, nodes);
+fn site(tools: &Tools, name: &'static str, nodes: u32) -> SiteSpec {
+    let mut spec = SiteSpec::new(tools, name, nodes as usize);
     spec.hollow.images = BTreeMap::from([(
         "reg/nvidia/driver".to_owned(),
         if name == "c2" { "driver-crd" } else { "driver-policy" }.to_owned(),
@@ -96,11 +105,12 @@ async fn foreign(ground: &Ground, site: &Site) -> anyhow::Result<BTreeMap<(Strin
     Ok(found)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let tools = Tools::find()?;
+    let [c1, c2, c3] = nodes();
     let ground =
-        Ground::start(vec![site(&tools, "c1", 40), site(&tools, "c2", 30), site(&tools, "c3", 30)]).await?;
+        Ground::start(vec![site(&tools, "c1", c1), site(&tools, "c2", c2), site(&tools, "c3", c3)]).await?;
+    let whole = |version: &str| [(version.to_owned(), c1 as usize)].into();
     let mut operators = Vec::new();
     for site in &ground.sites[1..] {
         operator::install_crds(&site.plane).await?;
@@ -113,10 +123,7 @@ async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
     // Somebody's own label, annotation and taint on a node.
     let admin = ground.admin(ground.site("c1"))?;
     let own = json!({"metadata": {"labels": {"team": "a"}, "annotations": {"note": "mine"}}});
-    let _: Value = admin
-        .patch("/api/v1/nodes/c1-n-0001", drydock_cluster::client::Patch::Merge, &own)
-        .await
-        .or_else(|_| Ok::<_, anyhow::Error>(Value::Null))?;
+    let _: Value = admin.patch("/api/v1/nodes/c1-n-001", drydock_cluster::client::Patch::Merge, &own).await?;
 
     let mut before = BTreeMap::new();
     for site in &ground.sites {
@@ -139,12 +146,12 @@ async fn every_delivery_over_three_waves() -> anyhow::Result<()> {
     let third = ground.commit("broken", &[("fleet.yaml", fleet("580.126.09"))])?;
     let broken = ground.ended(&third, LONG).await?;
     assert_eq!((broken.state.word(), broken.exposed), ("RolledBack", 1));
-    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("580.105.08".to_owned(), 40)].into());
+    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, whole("580.105.08"));
 
     let fourth = ground.commit("fixed", &[("fleet.yaml", fleet("580.126.10"))])?;
     let fixed = ground.ended(&fourth, LONG).await?;
     assert_eq!(fixed.state, RolloutState::Succeeded);
-    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, [("580.126.10".to_owned(), 40)].into());
+    assert_eq!(ground.versions(ground.site("c1"), "driver").await?, whole("580.126.10"));
     ground.tidy(Duration::from_secs(90)).await?;
 
     for site in &ground.sites {

@@ -1,11 +1,6 @@
 //! A fleet on real API servers: planes with hollow nodes, a repository, and the real program.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::expect_used,
-    reason = "each test file uses its own part of this"
-)]
+#![allow(unreachable_pub, reason = "what is said of a ground is said in public words")]
 
 pub(crate) mod documents;
 pub(crate) mod people;
@@ -19,8 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use drydock_bed::hollow::NodeSpec;
 use drydock_bed::{
-    Hollow, HollowOptions, Missing, Plane, PlaneOptions, RealNodes, RealOptions, RealTools, Tools, User,
-    skip_or_fail,
+    Hollow, HollowOptions, Plane, PlaneOptions, RealNodes, RealOptions, RealTools, Tools, User,
 };
 use drydock_cluster::client::{Caller, Gate};
 use drydock_cluster::ledger::Home;
@@ -32,11 +26,6 @@ use jiff::Timestamp;
 #[expect(clippy::disallowed_methods, reason = "tests have no arguments of their own")]
 pub fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
-}
-
-/// What a test needs of the machine; without it the test says so and is over.
-pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {
-    found.map_err(|missing| skip_or_fail(&missing)).ok()
 }
 
 /// Where one cluster of the ground is.
@@ -237,8 +226,9 @@ impl Ground {
             }
             if std::time::Instant::now() >= deadline {
                 bail!(
-                    "{what}: not within {within:?}; the ledger:\n{}",
-                    ledger.map_or_else(|e| format!("{e:#}"), |l| describe(&l))
+                    "{what}: not within {within:?}; the ledger:\n{}\n{}",
+                    ledger.map_or_else(|e| format!("{e:#}"), |l| describe(&l)),
+                    self.logs()
                 );
             }
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,15 +1,10 @@
 //! Real nodes of the bed itself: real pods come up, end, fail to be pulled and crash.
-#![allow(clippy::unwrap_used, reason = "all of it is test code")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{LONG, show, tools_or_return};
+use crate::common::{LONG, show};
 use drydock_bed::{
-    Plane, PlaneOptions, RealNodes, RealOptions, RealTools, User, eventually,
+    Plane, PlaneOptions, RealNodes, RealOptions, RealTools, Tools, User, eventually,
     real::{STAND_IN, stand_in_image},
-    skip_or_fail,
 };
 use k8s_openapi::api::{apps::v1::DaemonSet, batch::v1::Job, core::v1::Pod};
 use kube::{
@@ -17,6 +12,10 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
+
+use crate::harness::tests;
+
+tests![real_pods_come_up_end_crash_and_are_not_pulled];
 
 /// A container with the stand-in.
 fn container(image: &str, args: &[&str]) -> Value {
@@ -57,13 +56,9 @@ async fn shows(client: &Client, selector: &str, wanted: &[&str]) {
     .unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn real_pods_come_up_end_crash_and_are_not_pulled() {
-    let tools = tools_or_return!();
-    let real = match RealTools::find() {
-        Ok(real) => real,
-        Err(missing) => return skip_or_fail(&missing),
-    };
+async fn real_pods_come_up_end_crash_and_are_not_pulled() -> anyhow::Result<()> {
+    let tools = Tools::find().unwrap();
+    let real = RealTools::find()?;
     let plane = Plane::start(PlaneOptions::new(tools)).await.unwrap();
     let image = stand_in_image("bed/stand-in", "1").unwrap();
     let options = RealOptions {
@@ -149,4 +144,5 @@ async fn real_pods_come_up_end_crash_and_are_not_pulled() {
     let first = tokio::task::spawn_blocking(move || drop(nodes));
     tokio::time::timeout(Duration::from_secs(60), first).await.unwrap().unwrap();
     assert!(!folder.exists(), "something of the nodes is left in {}", folder.display());
+    Ok(())
 }

@@ -1,15 +1,17 @@
 //! Machines whose clocks are ten minutes off: what they do takes as long as it does elsewhere, and they take turns.
 
-mod ground;
-
 use std::path::Path;
 use std::time::Duration;
 
 use drydock_bed::{Missing, Tools, User};
 use drydock_plan::RolloutState;
 
-use ground::documents::driver_fleet;
-use ground::{Ground, SiteSpec, or_skip};
+use crate::ground::documents::driver_fleet;
+use crate::ground::{Ground, SiteSpec};
+
+use crate::harness::tests;
+
+tests![clocks_that_are_twenty_minutes_apart];
 
 const LONG: Duration = Duration::from_secs(240);
 /// Far less than the clocks are apart, and far more than a rollout of three nodes takes.
@@ -28,10 +30,9 @@ fn library() -> Result<String, Missing> {
     })
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn clocks_that_are_twenty_minutes_apart() -> anyhow::Result<()> {
     let found = Tools::find().and_then(|tools| Ok((tools, library()?)));
-    let Some((tools, library)) = or_skip(found) else { return Ok(()) };
+    let (tools, library) = found?;
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", NODES as usize)]).await?;
     let site = ground.site("c1");
     let other = ground.folder.path().join("kubeconfig-b");

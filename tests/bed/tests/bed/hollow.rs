@@ -1,12 +1,11 @@
 //! Hollow nodes of the bed itself: pods come up, Jobs end, faults show.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Ground, LONG, daemon_set, job, started, tools_or_return};
+use crate::common::{Ground, LONG, daemon_set, job, started};
+use drydock_bed::mode::Mode;
 use drydock_bed::{
-    Controllers, HollowOptions, Plane, PlaneOptions, User, eventually,
+    Controllers, HollowOptions, Plane, PlaneOptions, Tools, User, eventually,
     hollow::{Agent, NodeSpec, PodSelector},
 };
 use k8s_openapi::api::{
@@ -20,7 +19,22 @@ use kube::{
 };
 use serde_json::json;
 
-#[tokio::test(flavor = "multi_thread")]
+use crate::harness::tests;
+
+tests![
+    a_daemon_set_on_20_nodes_becomes_ready_and_moves_with_a_label,
+    a_job_ends_with_code_and_message,
+    every_bad_version_shows_as_its_pods,
+    checks_hang_never_start_and_lose_their_runner,
+    nodes_are_lost_come_back_and_hold_what_does_not_terminate,
+    what_happens_to_nodes_by_name_happens,
+    a_bad_node_breaks_at_the_change_and_a_slow_version_is_slow,
+    a_gang_runs_on_and_answers_for_its_checkpoint,
+    an_agent_acts_on_its_label_and_changes_the_devices,
+    with_all_controllers_a_node_without_lease_is_not_ready,
+    many_nodes_are_ready_in_a_short_time,
+];
+
 async fn a_daemon_set_on_20_nodes_becomes_ready_and_moves_with_a_label() {
     let ground = started!(20);
     let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
@@ -37,7 +51,6 @@ async fn a_daemon_set_on_20_nodes_becomes_ready_and_moves_with_a_label() {
     ground.ready("driver", 19).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_job_ends_with_code_and_message() {
     let ground = started!(2);
     let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
@@ -62,7 +75,6 @@ async fn a_job_ends_with_code_and_message() {
     ground.none("job-name=good").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn every_bad_version_shows_as_its_pods() {
     let ground = started!(6);
     let bad = |version: &str, how: &str| {
@@ -122,7 +134,6 @@ async fn every_bad_version_shows_as_its_pods() {
     ground.node_ready("gpu-004", "True").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn checks_hang_never_start_and_lose_their_runner() {
     let ground = started!(2);
     ground
@@ -146,7 +157,6 @@ async fn checks_hang_never_start_and_lose_their_runner() {
     ground.shows("job-name=driver-b", "waiting ContainerCreating").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_lost_come_back_and_hold_what_does_not_terminate() {
     let ground = started!(3);
     let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
@@ -187,7 +197,6 @@ async fn nodes_are_lost_come_back_and_hold_what_does_not_terminate() {
     assert!(nodes.get_opt("gpu-002").await.unwrap().is_none());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn what_happens_to_nodes_by_name_happens() {
     let ground = started!(5);
     ground
@@ -223,7 +232,6 @@ async fn what_happens_to_nodes_by_name_happens() {
     assert!(refused.unwrap_err().to_string().contains("clusterUnreachable"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_bad_node_breaks_at_the_change_and_a_slow_version_is_slow() {
     let label = "nvidia.com/cuda.driver-version.full";
     let options = HollowOptions {
@@ -252,7 +260,7 @@ async fn a_bad_node_breaks_at_the_change_and_a_slow_version_is_slow() {
         nodes.patch(node, &PatchParams::default(), &Patch::Merge(to)).await.unwrap();
     }
     eventually("one crashes, one is ready", LONG, || async {
-        let mut shown: Vec<String> = ground.pods("app=new").await.iter().map(common::show).collect();
+        let mut shown: Vec<String> = ground.pods("app=new").await.iter().map(crate::common::show).collect();
         shown.sort();
         Ok(if shown == ["ready", "waiting CrashLoopBackOff"] { Ok(()) } else { Err(format!("{shown:?}")) })
     })
@@ -275,7 +283,6 @@ async fn a_bad_node_breaks_at_the_change_and_a_slow_version_is_slow() {
     ground.shows("job-name=training", "ready").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_gang_runs_on_and_answers_for_its_checkpoint() {
     let ground = started!(1);
     let jobs: Api<Job> = Api::default_namespaced(ground.client.clone());
@@ -302,7 +309,6 @@ async fn a_gang_runs_on_and_answers_for_its_checkpoint() {
     ground.gone(&name).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_acts_on_its_label_and_changes_the_devices() {
     let agent = Agent::mig_manager().devices(|_, layout| match layout {
         "all-1g" => [("nvidia.com/mig-1g.10gb".to_owned(), "56".to_owned())].into(),
@@ -336,9 +342,8 @@ async fn an_agent_acts_on_its_label_and_changes_the_devices() {
     says("success", "nvidia.com/gpu").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn with_all_controllers_a_node_without_lease_is_not_ready() {
-    let tools = tools_or_return!();
+    let tools = Tools::find().unwrap();
     let plane = Plane::start(PlaneOptions::new(tools).controllers(Controllers::All)).await.unwrap();
     let options = HollowOptions { leases: Some(Duration::from_secs(1)), ..HollowOptions::default() };
     let ground = Ground::on(plane, 2, options).await;
@@ -349,20 +354,21 @@ async fn with_all_controllers_a_node_without_lease_is_not_ready() {
     ground.node_ready("gpu-001", "True").await;
 }
 
-/// The size that drydock is tested at. It takes about 20 s on two cores.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_nodes_are_ready_in_a_short_time() {
+/// Where there is time, as many as drydock is tested with. A thousand take about 20 s on two cores.
+async fn many_nodes_are_ready_in_a_short_time() {
+    let count: u16 = Mode::of_two(200, 1000);
     let ground = started!(0);
-    let nodes = NodeSpec::many("big", 1000).into_iter().map(|n| n.label("version.drydock.dev/driver", "1-0"));
+    let nodes = NodeSpec::many("big", count.into()).into_iter();
+    let nodes = nodes.map(|n| n.label("version.drydock.dev/driver", "1-0"));
     let begin = tokio::time::Instant::now();
     ground.hollow.add_nodes(nodes).await.unwrap();
     let created = begin.elapsed();
     let sets: Api<DaemonSet> = Api::default_namespaced(ground.client.clone());
     sets.create(&PostParams::default(), &daemon_set("driver", "1.0", "nvidia/driver")).await.unwrap();
-    ground.ready("driver", 1000).await;
-    println!("1,000 nodes after {created:?}, 1,000 pods ready after {:?}", begin.elapsed());
+    ground.ready("driver", count.into()).await;
+    println!("{count} nodes after {created:?}, as many pods ready after {:?}", begin.elapsed());
     let user = |user: User| ground.plane.audit().unwrap().iter().filter(|e| e.by(user)).count();
-    assert!(user(User::Hollow) >= 3000, "{}", user(User::Hollow));
-    let params = ListParams::default();
-    assert_eq!(Api::<Node>::all(ground.client.clone()).list(&params).await.unwrap().items.len(), 1000);
+    assert!(user(User::Hollow) >= 3 * usize::from(count), "{}", user(User::Hollow));
+    let nodes = Api::<Node>::all(ground.client.clone()).list(&ListParams::default()).await.unwrap();
+    assert_eq!(nodes.items.len(), usize::from(count));
 }

@@ -1,7 +1,5 @@
 //! What people and clusters do to a rollout: each ends in a named reason or outcome.
 
-mod ground;
-
 use std::time::Duration;
 
 use drydock_api::names;
@@ -10,26 +8,41 @@ use drydock_bed::{Authorization, Tools, User};
 use drydock_plan::{NodeOutcome, RolloutState, Step};
 use serde_json::{Value, json};
 
-use ground::documents::driver_fleet;
-use ground::people::{cordoned, draining, patch, workload};
-use ground::{Drydock, Ground, SiteSpec, or_skip};
+use crate::ground::documents::driver_fleet;
+use crate::ground::people::{cordoned, draining, patch, workload};
+use crate::ground::{Drydock, Ground, SiteSpec};
+
+use crate::harness::tests;
+
+tests![
+    a_budget_that_blocks_for_ever_is_named_and_the_node_given_back,
+    a_pod_that_never_ends_is_named,
+    a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name,
+    a_cordon_of_somebody_else_is_kept,
+    a_cordon_that_is_taken_over_or_taken_off_in_mid_visit,
+    a_cordon_after_the_visit_is_kept,
+    a_namespace_that_is_being_deleted_is_named,
+    a_label_taken_away_and_a_daemon_set_edited_by_hand_are_healed,
+    without_its_definitions_the_ledger_goes_on,
+    a_missing_verb_is_named,
+    a_restored_backup_is_noticed_and_nothing_is_done_on_old_facts,
+];
 
 const LONG: Duration = Duration::from_secs(240);
 
 /// One cluster that runs release 1.0.
-async fn settled(nodes: u32, more: &str) -> anyhow::Result<Option<(Ground, Drydock)>> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(None) };
+async fn settled(nodes: u32, more: &str) -> anyhow::Result<(Ground, Drydock)> {
+    let tools = Tools::find()?;
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", nodes as usize)]).await?;
     let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", nodes, more))])?;
     let drydock = ground.drydock("one")?;
     anyhow::ensure!(ground.ended(&first, LONG).await?.state == RolloutState::Succeeded);
-    Ok(Some((ground, drydock)))
+    Ok((ground, drydock))
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> anyhow::Result<()> {
     let more = "drain: {timeout: 10s, pdb: {wait: 6s, onBlocked: defer}}\npatience: 5s\n";
-    let Some((ground, drydock)) = settled(3, more).await? else { return Ok(()) };
+    let (ground, drydock) = settled(3, more).await?;
     let site = ground.site("c1");
     workload(&ground, site, 3, 1).await?;
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "team"},
@@ -52,10 +65,9 @@ async fn a_budget_that_blocks_for_ever_is_named_and_the_node_given_back() -> any
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_never_ends_is_named() -> anyhow::Result<()> {
     let more = "drain: {timeout: 2m}\n";
-    let Some((ground, drydock)) = settled(2, more).await? else { return Ok(()) };
+    let (ground, drydock) = settled(2, more).await?;
     let site = ground.site("c1");
     workload(&ground, site, 2, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
@@ -67,9 +79,8 @@ async fn a_pod_that_never_ends_is_named() -> anyhow::Result<()> {
     ground.tidy(Duration::from_secs(90)).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyhow::Result<()> {
-    let Some((ground, _drydock)) = settled(4, "").await? else { return Ok(()) };
+    let (ground, _drydock) = settled(4, "").await?;
     let site = ground.site("c1");
     workload(&ground, site, 4, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
@@ -98,10 +109,9 @@ async fn a_node_deleted_in_mid_drain_and_one_made_anew_under_its_name() -> anyho
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cordon_of_somebody_else_is_kept() -> anyhow::Result<()> {
     let more = "foreignCordon: wait\npatience: 8s\n";
-    let Some((ground, drydock)) = settled(3, more).await? else { return Ok(()) };
+    let (ground, drydock) = settled(3, more).await?;
     let site = ground.site("c1");
     let node = "c1-n-000";
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or(node).to_owned();
@@ -116,10 +126,9 @@ async fn a_cordon_of_somebody_else_is_kept() -> anyhow::Result<()> {
 
 /// `kubectl cordon` of a node that is cordoned sends nothing, so nobody can tell. Whoever wants to keep a node that
 /// drydock has cordoned takes its note off; whoever uncordons one has it cordoned again while it is worked on.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cordon_that_is_taken_over_or_taken_off_in_mid_visit() -> anyhow::Result<()> {
     let more = "drain: {timeout: 2m}\n";
-    let Some((ground, drydock)) = settled(3, more).await? else { return Ok(()) };
+    let (ground, drydock) = settled(3, more).await?;
     let site = ground.site("c1");
     workload(&ground, site, 3, 1).await?;
     site.hollow.never_terminate(PodSelector::labelled("app", "work"));
@@ -142,9 +151,8 @@ async fn a_cordon_that_is_taken_over_or_taken_off_in_mid_visit() -> anyhow::Resu
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cordon_after_the_visit_is_kept() -> anyhow::Result<()> {
-    let Some((ground, _drydock)) = settled(3, "").await? else { return Ok(()) };
+    let (ground, _drydock) = settled(3, "").await?;
     let site = ground.site("c1");
     let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, ""))])?;
     let node = ground
@@ -164,9 +172,8 @@ async fn a_cordon_after_the_visit_is_kept() -> anyhow::Result<()> {
 
 /// Whoever deletes the namespace of a component takes its DaemonSets with it. While something holds the namespace back
 /// nothing new can be made in it, and the node says so.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_is_being_deleted_is_named() -> anyhow::Result<()> {
-    let Some((ground, drydock)) = settled(2, "").await? else { return Ok(()) };
+    let (ground, drydock) = settled(2, "").await?;
     let site = ground.site("c1");
     let held = json!({"metadata": {"name": "held", "namespace": "gpu", "finalizers": ["example.com/held"]}});
     ground.create(site, "/api/v1/namespaces/gpu/configmaps", &held).await?;
@@ -198,9 +205,8 @@ async fn a_namespace_that_is_being_deleted_is_named() -> anyhow::Result<()> {
     ground.tidy(Duration::from_secs(90)).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_label_taken_away_and_a_daemon_set_edited_by_hand_are_healed() -> anyhow::Result<()> {
-    let Some((ground, drydock)) = settled(3, "drift: heal\n").await? else { return Ok(()) };
+    let (ground, drydock) = settled(3, "drift: heal\n").await?;
     let site = ground.site("c1");
     let name = ground.nodes(site).await?[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let key = format!("{}driver", names::VERSION_PREFIX);
@@ -233,9 +239,8 @@ async fn a_label_taken_away_and_a_daemon_set_edited_by_hand_are_healed() -> anyh
     ground.tidy(Duration::from_secs(90)).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn without_its_definitions_the_ledger_goes_on() -> anyhow::Result<()> {
-    let Some((ground, _drydock)) = settled(3, "").await? else { return Ok(()) };
+    let (ground, _drydock) = settled(3, "").await?;
     let site = ground.site("c1");
     for name in ["gpunodes.drydock.dev", "rollouts.drydock.dev"] {
         let uri = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
@@ -246,15 +251,14 @@ async fn without_its_definitions_the_ledger_goes_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_verb_is_named() -> anyhow::Result<()> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let tools = Tools::find()?;
     let mut spec = SiteSpec::new(&tools, "c1", 2);
     spec.plane.authorization = Authorization::Rbac;
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
     // What the manifest for a cluster grants is all that is needed; here with one verb less at first.
-    let manifest = include_str!("../../../examples-repo/kubernetes/drydock.yaml");
+    let manifest = include_str!("../../../../examples-repo/kubernetes/drydock.yaml");
     let documents =
         manifest.split("\n---\n").map(serde_yaml::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
     let user =
@@ -294,9 +298,8 @@ async fn a_missing_verb_is_named() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_restored_backup_is_noticed_and_nothing_is_done_on_old_facts() -> anyhow::Result<()> {
-    let Some((ground, drydock)) = settled(3, "").await? else { return Ok(()) };
+    let (ground, drydock) = settled(3, "").await?;
     let site = ground.site("c1");
     let backup = site.plane.snapshot_etcd()?;
     let second = ground.commit("second", &[("fleet.yaml", driver_fleet("580.105.08", 3, ""))])?;

@@ -1,17 +1,22 @@
 //! The control plane of the bed itself: it starts, keeps what it was told, goes back, and tells who asked.
 
-mod common;
-
 use std::{collections::BTreeMap, time::Duration};
 
-use common::tools_or_return;
-use drydock_bed::{Authorization, Plane, PlaneOptions, User, eventually, plane::write_kubeconfig};
+use drydock_bed::{Authorization, Plane, PlaneOptions, Tools, User, eventually, plane::write_kubeconfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{ListParams, ObjectMeta, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
+
+use crate::harness::tests;
+
+tests![
+    an_api_server_that_was_stopped_or_hung_keeps_what_it_was_told,
+    etcd_goes_back_to_a_snapshot,
+    two_planes_run_side_by_side_and_tell_who_asked,
+];
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -28,9 +33,8 @@ async fn names(api: &Api<ConfigMap>) -> anyhow::Result<Vec<String>> {
     Ok(list.items.into_iter().filter_map(|c| c.metadata.name).filter(|n| n != "kube-root-ca.crt").collect())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_was_stopped_or_hung_keeps_what_it_was_told() {
-    let tools = tools_or_return!();
+    let tools = Tools::find().unwrap();
     let plane = Plane::start(PlaneOptions::new(tools)).await.unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(plane.client(User::Admin).unwrap());
     api.create(&PostParams::default(), &note("before")).await.unwrap();
@@ -49,9 +53,8 @@ async fn an_api_server_that_was_stopped_or_hung_keeps_what_it_was_told() {
     plane.check().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn etcd_goes_back_to_a_snapshot() {
-    let tools = tools_or_return!();
+    let tools = Tools::find().unwrap();
     let plane = Plane::start(PlaneOptions::new(tools)).await.unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(plane.client(User::Admin).unwrap());
     api.create(&PostParams::default(), &note("before")).await.unwrap();
@@ -65,9 +68,8 @@ async fn etcd_goes_back_to_a_snapshot() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn two_planes_run_side_by_side_and_tell_who_asked() {
-    let tools = tools_or_return!();
+    let tools = Tools::find().unwrap();
     let options = |name: &str| PlaneOptions::new(tools.clone()).named(name);
     let started = tokio::try_join!(
         Plane::start(options("east").authorization(Authorization::Rbac)),

@@ -1,16 +1,12 @@
 //! The ledger in a real API server: commits, races, a restored etcd, the lease, and the objects that are published.
 
-#![allow(clippy::unwrap_used, reason = "all of it is test code")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::LONG;
+use crate::common::LONG;
 use drydock_api::crd::definitions;
-use drydock_bed::{Plane, PlaneOptions, User, eventually};
+use drydock_bed::{Plane, PlaneOptions, Tools, User, eventually};
 use drydock_cluster::client::{Caller, Gate, Kind, Patch};
 use drydock_cluster::clock::wall;
 use drydock_cluster::lease::{Elector, Leadership, LeaseOptions};
@@ -26,20 +22,25 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use crate::harness::tests;
+
+tests![
+    commits_are_read_back_through_journal_and_pages,
+    of_two_that_race_exactly_one_wins_each_revision,
+    a_restored_etcd_is_noticed_and_waits_for_a_person,
+    the_lease_changes_hands_at_once_when_it_is_let_go,
+    records_are_published_printed_and_made_into_a_ledger_again,
+    what_does_not_fit_the_definitions_is_refused,
+];
+
 const NS: &str = "drydock-system";
 
-async fn plane() -> Option<Plane> {
-    let tools = match drydock_bed::Tools::find() {
-        Ok(tools) => tools,
-        Err(missing) => {
-            drydock_bed::skip_or_fail(&missing);
-            return None;
-        }
-    };
+async fn plane() -> Plane {
+    let tools = Tools::find().unwrap();
     let plane = Plane::start(PlaneOptions::new(tools)).await.unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}});
     caller(&plane).create::<Value>(&Kind::NAMESPACE.all(None), &namespace).await.unwrap();
-    Some(plane)
+    plane
 }
 
 fn caller(plane: &Plane) -> Caller {
@@ -79,9 +80,8 @@ async fn commit(
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn commits_are_read_back_through_journal_and_pages() {
-    let Some(plane) = plane().await else { return };
+    let plane = plane().await;
     let home = Home::new(caller(&plane), NS, "a");
     let mut at = (home.create(&Ledger::default(), "line").await.unwrap(), Ledger::default());
     let (mut seed, mut compactions, mut base) = (3, 0, 0);
@@ -112,9 +112,8 @@ async fn commits_are_read_back_through_journal_and_pages() {
     assert_eq!(meddled.unwrap_err().status().unwrap().as_u16(), 422);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn of_two_that_race_exactly_one_wins_each_revision() {
-    let Some(plane) = plane().await else { return };
+    let plane = plane().await;
     let (a, b) = (Arc::new(Home::new(caller(&plane), NS, "a")), Arc::new(Home::new(caller(&plane), NS, "b")));
     let empty = Ledger::default();
     let (made, same) = tokio::join!(a.create(&empty, "x"), b.create(&empty, "y"));
@@ -131,9 +130,8 @@ async fn of_two_that_race_exactly_one_wins_each_revision() {
     assert_eq!(a.load().await.unwrap().unwrap().1.revision, 40);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_restored_etcd_is_noticed_and_waits_for_a_person() {
-    let Some(plane) = plane().await else { return };
+    let plane = plane().await;
     let dir = tempfile::tempdir().unwrap();
     let open = async |accept: bool, holder: &str| {
         let mut options = KubernetesOptions::new(dir.path().join("ledger.redb"), NS);
@@ -165,9 +163,8 @@ async fn a_restored_etcd_is_noticed_and_waits_for_a_person() {
     assert_eq!(write(&store, 3).await.unwrap(), 4);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_lease_changes_hands_at_once_when_it_is_let_go() {
-    let Some(plane) = plane().await else { return };
+    let plane = plane().await;
     let start = |name: &str| {
         let gate = Gate::closed();
         let client = plane.client(User::Admin).unwrap();
@@ -293,9 +290,8 @@ async fn install(caller: &Caller) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn records_are_published_printed_and_made_into_a_ledger_again() {
-    let Some(plane) = plane().await else { return };
+    let plane = plane().await;
     let caller = caller(&plane);
     let of_cluster = caller.clone();
     let callers: Callers = Arc::new(move |_| Some(of_cluster.clone()));
@@ -390,9 +386,8 @@ async fn records_are_published_printed_and_made_into_a_ledger_again() {
     assert_eq!(rebuilt, wanted);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_fit_the_definitions_is_refused() {
-    let Some(plane) = plane().await else { return };
+    let plane = plane().await;
     let caller = caller(&plane);
     install(&caller).await;
     let uri = Kind::GPU_NODE.all(None);

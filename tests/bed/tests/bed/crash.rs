@@ -1,17 +1,24 @@
 //! The program is killed, its API server stops, two of it run at once: nothing is lost, nothing is done twice.
 
-mod ground;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use drydock_bed::mode::Mode;
 use drydock_bed::{Tools, User};
 use drydock_plan::RolloutState;
 use serde_json::json;
 
-use ground::documents::driver_fleet;
-use ground::people::workload;
-use ground::{Ground, Site, SiteSpec, or_skip};
+use crate::ground::documents::driver_fleet;
+use crate::ground::people::workload;
+use crate::ground::{Ground, Site, SiteSpec, describe};
+
+use crate::harness::tests;
+
+tests![
+    killed_again_and_again,
+    the_api_server_stops_for_a_minute_in_mid_drain,
+    a_stopped_leader_that_wakes_up_writes_nothing,
+];
 
 const LONG: Duration = Duration::from_secs(300);
 const NODES: usize = 12;
@@ -38,14 +45,13 @@ impl Dice {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn killed_again_and_again() -> anyhow::Result<()> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let tools = Tools::find()?;
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");
     workload(&ground, site, NODES, 4).await?;
-    let kills: u64 = ground::setting("DRYDOCK_KILLS").and_then(|n| n.parse().ok()).unwrap_or(50);
+    let kills: u64 = Mode::of_two(10, 50);
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut killed, mut version) = (0, 0);
     let mut last = None;
@@ -78,9 +84,8 @@ async fn killed_again_and_again() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let tools = Tools::find()?;
     let ground = Ground::start(vec![SiteSpec::new(&tools, "c1", 4)]).await?;
     let site = ground.site("c1");
     let first = ground.commit("first", &[("fleet.yaml", driver_fleet("580.95.05", 4, ""))])?;
@@ -109,7 +114,7 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
     assert_eq!(ground.ended(&second, LONG).await?.state, RolloutState::Succeeded);
     let versions = ground.versions(site, "driver").await?;
     let ledger = ground.ledger().await?;
-    let told = ground::describe(&ledger);
+    let told = describe(&ledger);
     assert_eq!(
         versions,
         [("580.105.08".to_owned(), 4)].into(),
@@ -120,9 +125,8 @@ async fn the_api_server_stops_for_a_minute_in_mid_drain() -> anyhow::Result<()> 
     ground.tidy(Duration::from_secs(90)).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_leader_that_wakes_up_writes_nothing() -> anyhow::Result<()> {
-    let Some(tools) = or_skip(Tools::find()) else { return Ok(()) };
+    let tools = Tools::find()?;
     let spec = SiteSpec::new(&tools, "c1", NODES);
     let ground = Ground::start(vec![spec]).await?;
     let site = ground.site("c1");

@@ -1,11 +1,7 @@
 //! The stand-in for the GPU Operator: DaemonSets that change nothing until a pod is deleted.
-#![allow(clippy::unwrap_used, reason = "all of it is test code")]
-
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{LONG, show, started};
+use crate::common::{LONG, show, started};
 use drydock_bed::{
     eventually,
     operator::{NAMESPACE, Operator, drivers, policies},
@@ -16,6 +12,13 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+
+use crate::harness::tests;
+
+tests![
+    a_cluster_policy_changes_nodes_one_deleted_pod_at_a_time,
+    each_driver_object_has_its_own_nodes_and_takes_its_pods_with_it,
+];
 
 /// Driver pods: name, node, image, and what they show.
 async fn pods(client: &Client) -> anyhow::Result<Vec<(String, String, String, String)>> {
@@ -55,7 +58,6 @@ fn driver(kind: &str, version: &str, name: &str, spec: Value) -> Patch<Value> {
     }))
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_policy_changes_nodes_one_deleted_pod_at_a_time() {
     let ground = started!(2);
     let _operator = Operator::start(&ground.plane).await.unwrap();
@@ -89,7 +91,6 @@ async fn a_cluster_policy_changes_nodes_one_deleted_pod_at_a_time() {
     wait(client, &[("gpu-000", new, "ready"), ("gpu-001", old, "ready")]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn each_driver_object_has_its_own_nodes_and_takes_its_pods_with_it() {
     let ground = started!(2);
     let _operator = Operator::start(&ground.plane).await.unwrap();

@@ -1,6 +1,4 @@
 //! What the tests of the bed share.
-#![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "all of it is test code")]
 
 use std::time::Duration;
 
@@ -16,24 +14,13 @@ use serde_json::{Value, json};
 /// Ten times what the slowest of these takes alone on two cores.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The tools, or a return from the test that says what is missing.
-macro_rules! tools_or_return {
-    () => {
-        match drydock_bed::Tools::find() {
-            Ok(tools) => tools,
-            Err(missing) => return drydock_bed::skip_or_fail(&missing),
-        }
-    };
-}
-pub(crate) use tools_or_return;
-
 /// A plane with so many hollow nodes, `gpu-000` and up.
 macro_rules! started {
     ($nodes:expr) => {
         started!($nodes, drydock_bed::HollowOptions::default())
     };
     ($nodes:expr, $options:expr) => {{
-        let tools = crate::common::tools_or_return!();
+        let tools = drydock_bed::Tools::find().unwrap();
         let plane = drydock_bed::Plane::start(drydock_bed::PlaneOptions::new(tools)).await.unwrap();
         crate::common::Ground::on(plane, $nodes, $options).await
     }};
