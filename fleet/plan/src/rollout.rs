@@ -165,6 +165,17 @@ pub enum RolloutKind {
     Revert,
 }
 
+impl RolloutKind {
+    /// drydock made it by itself after a halt.
+    #[must_use]
+    pub const fn is_automatic(&self) -> bool {
+        match self {
+            Self::Rollback { .. } => true,
+            Self::Forward | Self::Revert => false,
+        }
+    }
+}
+
 /// State of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RolloutState {

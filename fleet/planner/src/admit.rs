@@ -38,14 +38,19 @@ impl Pass<'_> {
         };
         let wave = u16::try_from(w).unwrap_or(u16::MAX);
         let pending = self.pending(&rollout.id, wave);
-        if pending.is_empty() {
+        let held = !self.held(&rollout.id, w).is_empty();
+        if pending.is_empty() && !held {
             return;
         }
         if let Some(reason) = self.rollout_holds(rollout, w, visiting) {
             self.hold_all(&rollout.id, wave, reason, &pending);
             return;
         }
-        let Some((batch, room)) = self.open_batch(rollout, w, &pending) else { return };
+        let Some((batch, mut room)) = self.open_batch(rollout, w, &pending) else { return };
+        if held {
+            // They are away already, and empty or nearly so.
+            room = self.turn_of_held(rollout, w, batch, room);
+        }
         self.fill_batch(rollout, wave, batch, room, &pending, visiting);
     }
 
@@ -142,11 +147,14 @@ impl Pass<'_> {
             return None;
         }
         let spec = wave_spec(rollout, w);
-        let size = batch_size(&spec, record.batch, self.wave_units(rollout, wave));
+        // It grows from successes alone: a batch of which nobody passed proves nothing.
+        let grown = record.grown + u32::from(record.batch > 0 && self.batch_passed(rollout, w));
+        let size = batch_size(&spec, grown, self.wave_units(rollout, wave));
         let batch = record.batch + 1;
         let name = record.name.clone();
         if let Some(record) = self.edit_rollout(&rollout.id).and_then(|r| r.waves.get_mut(w)) {
             (record.batch, record.batch_size, record.in_batch) = (batch, size, 0);
+            record.grown = grown;
         }
         self.log(&rollout.id, RolloutEvent::Batch { wave: name, batch, units: size });
         Some((batch, size))

@@ -54,7 +54,8 @@ impl Pass<'_> {
                 });
                 self.note_return(&visit.rollout, usize::from(assignment.wave));
             }
-            VisitEnd::Reverted if for_this => {
+            // What was only half changed by an older rollout, and is back, hasn't had its turn in this one.
+            VisitEnd::Reverted if for_this && (assignment.exposed.is_some() || !visit.changed) => {
                 if let Some(a) = &mut record.assignment {
                     a.outcome = Some(NodeOutcome::Reverted);
                     a.ended = Some(now);
@@ -108,7 +109,7 @@ impl Pass<'_> {
                         matches!(w.state, WaveState::Complete | WaveState::Skipped)
                     };
                     if !in_flight && rollout.waves.iter().all(over) {
-                        self.close(&id, RolloutState::Succeeded, "all waves are complete");
+                        self.end_well(&rollout);
                     }
                 }
                 RolloutState::Paused(PauseReason::Aborting { by }) if !in_flight => {
@@ -126,6 +127,15 @@ impl Pass<'_> {
                 | RolloutState::Superseded
                 | RolloutState::Aborted => {}
             }
+        }
+    }
+
+    /// All waves are over. It has succeeded if something of it runs what it should, and says how much doesn't.
+    fn end_well(&mut self, rollout: &RolloutRecord) {
+        match self.end_of_waves(rollout) {
+            Some(why) => self.close(&rollout.id, RolloutState::Succeeded, &why),
+            // Its nodes, pools or clusters are gone: nobody is left who could say whether it is good.
+            None => self.close(&rollout.id, RolloutState::Superseded, "none of its nodes is left"),
         }
     }
 
@@ -153,7 +163,22 @@ impl Pass<'_> {
         let Some(child) = &rollout.child else { return };
         match self.rollout(child).map(|c| c.state.clone()) {
             Some(RolloutState::Succeeded) => {
-                self.close(&rollout.id, RolloutState::RolledBack, "its nodes are back and verified");
+                let summary = self.rollout(child).and_then(|c| c.summary.clone()).unwrap_or_default();
+                let (back, all) = (summary.done, summary.nodes.saturating_sub(summary.gone));
+                // Who couldn't be taken back is taken back when it can; until then somebody should know.
+                match (back, all) {
+                    (0, 1..) => self.close(
+                        &rollout.id,
+                        RolloutState::RollbackBlocked,
+                        &format!("none of its {all} nodes could be taken back"),
+                    ),
+                    (back, all) if back < all => self.close(
+                        &rollout.id,
+                        RolloutState::RolledBack,
+                        &format!("{back} of {all} nodes are back and verified; the others are left out"),
+                    ),
+                    _ => self.close(&rollout.id, RolloutState::RolledBack, "its nodes are back and verified"),
+                }
             }
             Some(
                 RolloutState::RollbackBlocked

@@ -43,7 +43,10 @@ impl Pass<'_> {
             }
             CommandKind::Resume { rollout } => {
                 if self.rollout(rollout).is_some_and(|r| may_resume(&r.state)) {
+                    self.excuse(rollout);
                     self.set_state(rollout, RolloutState::Running, &by);
+                } else {
+                    self.go_back_again(rollout);
                 }
                 true
             }

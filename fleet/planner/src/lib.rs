@@ -6,6 +6,7 @@
 
 mod actions;
 mod admit;
+mod aftercare;
 mod budgets;
 mod calendar;
 pub mod check;
@@ -16,6 +17,7 @@ mod finish;
 mod forget;
 mod frame;
 mod gone;
+mod held;
 mod intents;
 mod judge;
 mod membership;
@@ -28,6 +30,8 @@ mod rules;
 mod shared;
 mod soak;
 mod step;
+mod stragglers;
+mod success;
 mod supersede;
 mod suspect;
 mod transition;

@@ -2,12 +2,45 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drydock_plan::{RolloutId, Target};
-use drydock_spec::{Cover, DomainKey, Pick, PolicySpec, PoolName};
+use drydock_plan::{Reason, RolloutId, RolloutRecord, Target};
+use drydock_spec::{Cover, DomainKey, ForeignCordon, Pick, PolicySpec, PoolName};
 
 use crate::{order::hash, pass::Pass};
 
+/// What speaks against taking a node into a sample; the less the better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Drawback {
+    /// It can't go now: it isn't ready or not seen, somebody else holds it, it is ill, or it is to be left out.
+    pub cannot_go: bool,
+    /// Nothing was changed on it. One in the middle of an older release can't serve before it is checked anyway.
+    unchanged: bool,
+    /// It would have to be emptied first.
+    not_empty: bool,
+    /// A job that spans nodes runs there and has to be waited for.
+    in_gang: bool,
+}
+
 impl Pass<'_> {
+    /// What speaks against a node as one of a sample.
+    pub(crate) fn drawback(&self, i: usize, foreign: ForeignCordon) -> Drawback {
+        let (obs, record) = (self.frame.nodes[i].obs, self.rec(i));
+        let held = foreign == ForeignCordon::Wait && obs.cordon.foreign.is_some();
+        let cannot_go = !obs.ready
+            || held
+            || !obs.faults.is_empty()
+            || record.quarantine.is_some()
+            || record.not_before.is_some_and(|at| at > self.now())
+            || self.frame.stale(i).is_some()
+            || self.skip_is_asked(i);
+        let visit = record.visit.as_ref();
+        Drawback {
+            cannot_go,
+            unchanged: !visit.is_some_and(|v| v.changed),
+            not_empty: !visit.is_some_and(|v| v.drained),
+            in_gang: !obs.work.gangs.is_empty(),
+        }
+    }
+
     /// The wave of each node; `None` where no wave selects it.
     pub(crate) fn wave_of(
         &self,
@@ -27,7 +60,7 @@ impl Pass<'_> {
                 .collect();
             if let Some(pick) = &wave.pick {
                 let salt = targets.values().next().map_or(String::new(), ToString::to_string);
-                open = self.pick(&open, nodes, pick, &salt, &strategy.atomic);
+                open = self.pick(&open, nodes, pick, &salt, strategy);
             }
             for n in open {
                 waves[n] = number;
@@ -36,31 +69,34 @@ impl Pass<'_> {
         waves
     }
 
-    /// A sample that covers each combination before it takes a second of any; rotated by the release. What must move
-    /// together is taken together, so it may be larger than asked by a part of a domain.
+    /// A sample that covers each combination before it takes a second of any; rotated by the release. Nodes that can go
+    /// are preferred: a sample of nodes that can't proves nothing. What must move together is taken together, so it may
+    /// be larger than asked by a part of a domain.
     fn pick(
         &self,
         open: &[usize],
         nodes: &[usize],
         pick: &Pick,
         salt: &str,
-        atomic: &[DomainKey],
+        strategy: &PolicySpec,
     ) -> Vec<usize> {
+        let atomic = &strategy.atomic;
+        let drawback = |n: usize| self.drawback(nodes[n], strategy.foreign_cordon);
         let mut order = open.to_vec();
-        order.sort_by_key(|&n| hash(salt, self.frame.nodes[nodes[n]].id.as_str()));
+        order.sort_by_cached_key(|&n| (drawback(n), hash(salt, self.frame.nodes[nodes[n]].id.as_str())));
         let mut seen: BTreeMap<Vec<String>, u32> = BTreeMap::new();
-        let mut ranked: Vec<(u32, usize, usize)> = order
+        let mut ranked: Vec<(bool, u32, usize, usize)> = order
             .into_iter()
             .enumerate()
             .map(|(rank, n)| {
                 let count = seen.entry(self.combination(nodes[n], &pick.cover)).or_default();
                 *count += 1;
-                (*count, rank, n)
+                (drawback(n).cannot_go, *count, rank, n)
             })
             .collect();
         ranked.sort_unstable();
         let mut taken = BTreeSet::new();
-        for (_, _, n) in ranked {
+        for (_, _, _, n) in ranked {
             if taken.len() >= pick.count as usize {
                 break;
             }
@@ -76,13 +112,13 @@ impl Pass<'_> {
     }
 
     /// Both are in one domain that has to move as a whole.
-    fn move_together(&self, i: usize, j: usize, atomic: &[DomainKey]) -> bool {
+    pub(crate) fn move_together(&self, i: usize, j: usize, atomic: &[DomainKey]) -> bool {
         let (a, b) = (&self.frame.nodes[i], &self.frame.nodes[j]);
         a.pool == b.pool
             && atomic.iter().any(|&k| a.obs.domain(k).is_some() && a.obs.domain(k) == b.obs.domain(k))
     }
 
-    fn combination(&self, i: usize, cover: &[Cover]) -> Vec<String> {
+    pub(crate) fn combination(&self, i: usize, cover: &[Cover]) -> Vec<String> {
         let node = &self.frame.nodes[i];
         let pool = node.pool.and_then(|p| self.frame.pools.get(p));
         cover
@@ -99,9 +135,26 @@ impl Pass<'_> {
             .collect()
     }
 
-    /// Nodes that came late join the wave they match, if it isn't over, else the last.
+    /// Nodes that came late join the wave they match, if it isn't over, else the last. Only such as head for what the
+    /// rollout is about: failures of anything else would be nobody's. The others wait for a rollout of their own.
     pub(crate) fn join_rollout(&mut self, id: &RolloutId, nodes: &[usize]) {
         let Some(rollout) = self.rollout(id).cloned() else { return };
+        let (nodes, others): (Vec<usize>, Vec<usize>) =
+            nodes.iter().copied().partition(|&i| self.is_about(&rollout, i));
+        if let Some(&first) = others.first() {
+            let count = u32::try_from(others.len()).unwrap_or(u32::MAX);
+            let example = Some(self.frame.nodes[first].id.clone());
+            self.wait_many((None, 0), Reason::HeldBy { rollout: id.clone() }, count, example);
+        }
+        let pools: Vec<(PoolName, Target)> = nodes
+            .iter()
+            .filter_map(|&i| self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)))
+            .filter(|pool| !rollout.targets.contains_key(pool.name))
+            .map(|pool| (pool.name.clone(), pool.target.clone()))
+            .collect();
+        if let Some(record) = self.edit_rollout(id).filter(|_| !pools.is_empty()) {
+            record.targets.extend(pools);
+        }
         let last = u16::try_from(rollout.waves.len().saturating_sub(1)).unwrap_or(0);
         let mut strategy = (*rollout.strategy).clone();
         // A sample was taken when the rollout began; latecomers aren't part of it.
@@ -110,11 +163,20 @@ impl Pass<'_> {
                 wave.pick = Some(Pick { count: 0, cover: Vec::new() });
             }
         }
-        let waves = self.wave_of(nodes, &strategy, &rollout.targets);
+        let waves = self.wave_of(&nodes, &strategy, &rollout.targets);
         for (&i, wave) in nodes.iter().zip(waves) {
             let over = |w: u16| rollout.waves.get(usize::from(w)).is_none_or(|w| w.ended.is_some());
             let wave = self.wave_of_domain(i, id, &strategy.atomic).or(wave).filter(|w| !over(*w));
             self.assign(i, id, wave.unwrap_or(last));
+        }
+    }
+
+    /// What Git wants of the node is what the rollout brings: to its pool, or to another one the very same.
+    fn is_about(&self, rollout: &RolloutRecord, i: usize) -> bool {
+        let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { return false };
+        match rollout.targets.get(pool.name) {
+            Some(target) => *target == pool.target,
+            None => rollout.targets.values().any(|target| *target == pool.target),
         }
     }
 

@@ -1,7 +1,11 @@
 //! What the ledger remembers: what failed where, and what drydock itself has put on nodes.
 
-use drydock_plan::{LedgerChange, RolloutId, RolloutKind, RolloutState, Target};
-use drydock_spec::PoolName;
+use std::collections::BTreeMap;
+
+use drydock_plan::{
+    Blame, Command, CommandKind, LedgerChange, RolloutId, RolloutKind, RolloutRecord, RolloutState, Target,
+};
+use drydock_spec::{ComponentName, ComponentVersion, PoolName};
 
 use crate::pass::Pass;
 
@@ -15,7 +19,61 @@ impl Pass<'_> {
             }
             _ => None,
         });
-        just_now.or_else(|| self.failed_on(pool, target).filter(|_| !self.changes.iter().any(lifted)))
+        just_now
+            .or_else(|| self.failed_on(pool, target).filter(|_| !self.changes.iter().any(lifted)))
+            .or_else(|| self.brings_what_failed(pool, target))
+    }
+
+    /// The rollout in which everything failed that this release would bring anew: with another plugin beside it, a bad
+    /// driver is as bad as before. Where something else had changed as well, that may have been it, and another try is
+    /// worth its canary.
+    fn brings_what_failed(&self, pool: &PoolName, target: &Target) -> Option<RolloutId> {
+        let quarantines = &self.input.ledger.quarantines;
+        if quarantines.is_empty() {
+            return None;
+        }
+        let vector = self.vector(&target.release)?;
+        let (_, why) = quarantines
+            .iter()
+            .filter(|((p, release), _)| p == pool && *release != target.release)
+            .filter(|((p, release), _)| {
+                let lifts =
+                    |c: &LedgerChange| matches!(c, LedgerChange::Release(q, r) if q == p && r == release);
+                !self.changes.iter().any(lifts)
+            })
+            .find(|(_, why)| {
+                let failed =
+                    self.rollout(&why.rollout).map(|r| self.brought_where_it_failed(r)).unwrap_or_default();
+                !failed.is_empty() && failed.iter().all(|(name, version)| vector.0.get(name) == Some(version))
+            })?;
+        let said = |c: &Command| {
+            c.at >= why.since
+                && matches!(&c.what, CommandKind::RetryRelease { release } if *release == target.release)
+        };
+        let retried = self.input.ledger.commands.values().any(said);
+        let good = |i: usize| self.rec(i).last_known_good.as_ref() == Some(target);
+        let proven = || {
+            (0..self.frame.nodes.len())
+                .any(|i| self.frame.nodes[i].obs.pool.as_ref() == Some(pool) && good(i))
+        };
+        (!retried && !proven()).then(|| why.rollout.clone())
+    }
+
+    /// What a rollout brought to the nodes on which its version failed.
+    fn brought_where_it_failed(&self, rollout: &RolloutRecord) -> BTreeMap<ComponentName, ComponentVersion> {
+        let mut suspected = BTreeMap::new();
+        for failure in rollout.failures.iter().filter(|f| f.blame == Blame::Version) {
+            let (Some(before), Some(after)) = (self.vector(&failure.before), self.vector(&failure.release))
+            else {
+                continue;
+            };
+            for change in before.changes(after) {
+                if let Some(to) = change.to {
+                    suspected.insert(change.component.clone(), to.clone());
+                }
+            }
+        }
+        suspected
     }
 
     /// The rollout in which this failed on a pool. Where nothing but the layout had changed, the layout is what failed:

@@ -22,9 +22,14 @@ impl Pass<'_> {
             let pool = self.rec(i).assignment.as_ref().map(|a| &a.pool);
             pool.is_some_and(|pool| self.quarantined(pool, target).is_some())
         };
-        if nodes.iter().any(|(i, target)| !self.can_go_back(*i, target) || failed(*i, target)) {
-            // Something was brought that can't be taken back by itself, or what was there before has failed as well: it
-            // stays halted, and a person decides.
+        // Something was brought that can't be taken back by itself: it stays halted, and a person decides.
+        if nodes.iter().any(|(i, target)| !self.can_go_back(*i, target)) {
+            return;
+        }
+        // Where what was there before has failed as well, a person decides about that node; it holds no other back.
+        let nodes: Vec<(usize, Target)> =
+            nodes.into_iter().filter(|(i, target)| !failed(*i, target)).collect();
+        if nodes.is_empty() {
             return;
         }
         let id = RolloutId::new(&format!("{}-rollback", parent.id));
@@ -105,7 +110,7 @@ impl Pass<'_> {
         summary
     }
 
-    fn rollback_record(
+    pub(crate) fn rollback_record(
         &self,
         parent: &RolloutRecord,
         id: &RolloutId,

@@ -25,6 +25,7 @@ impl Pass<'_> {
             };
             self.step_soak(i, &soak, &rollout);
         }
+        self.step_done();
     }
 
     fn step_soak(&mut self, i: usize, soak: &Soak, rollout: &RolloutRecord) {
@@ -115,7 +116,7 @@ impl Pass<'_> {
 
     /// Takes a watched node out again, at once: it adds nothing to a floor if it is broken already, and needs only a
     /// place in flight.
-    fn readmit(&mut self, i: usize, soak: &Soak, rollout: &RolloutRecord, text: String) {
+    pub(crate) fn readmit(&mut self, i: usize, soak: &Soak, rollout: &RolloutRecord, text: String) {
         // What has failed on its pool by now isn't given another try: then the only way is back.
         let pool = self.rec(i).assignment.as_ref().map(|a| a.pool.clone());
         let failed = pool.and_then(|pool| self.quarantined(&pool, &soak.target));

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::{
-    ApplyItem, Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, Step,
-    VisitEnd, WaveState,
+    Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, Step, VisitEnd,
+    WaveState,
 };
-use drydock_spec::{Period, PolicyName, PolicySpec};
+use drydock_spec::{PolicyName, PolicySpec};
 
 use crate::pass::Pass;
 
@@ -25,11 +25,18 @@ impl Pass<'_> {
             }
             let nodes = self.candidates(policy, spec);
             if nodes.is_empty() {
+                if open.is_empty() {
+                    self.take_back_stragglers(policy);
+                }
                 continue;
             }
             match open.first() {
                 None => {
                     self.create_rollout(policy, spec, &nodes);
+                }
+                // Git asks for something that hasn't failed, and takes over from a way back of a few stragglers.
+                Some(rollout) if open.len() == 1 && rollout.kind.is_automatic() => {
+                    self.supersede(&Arc::clone(rollout), policy, spec);
                 }
                 Some(rollout) if open.len() == 1 && Self::is_joinable(rollout) => {
                     let id = rollout.id.clone();
@@ -143,7 +150,15 @@ impl Pass<'_> {
                 continue;
             }
             let there = self.differences(i, &target).is_empty() || self.has_no_target(i);
-            if there && visit.step.stage() < 4 {
+            let changed = visit.changed || visit.step.stage() == 4;
+            // In the middle of something for which there is no target any more it finishes that.
+            if self.has_no_target(i) && changed {
+                self.renew_deadline(i);
+                continue;
+            }
+            // Nothing was done to it, and it isn't empty: it comes again when it is its turn.
+            let first = self.rec(i).assignment.as_ref().is_none_or(|a| a.wave == 0);
+            if !changed && (there || !first && visit.step.stage() < 3) {
                 self.leave(i, VisitEnd::GivenBack);
                 continue;
             }
@@ -151,15 +166,13 @@ impl Pass<'_> {
             if let Some(v) = &mut self.edit(i).visit {
                 v.to = target;
                 v.evidence.clear();
+                v.changed = changed;
+                v.held_since = None;
             }
             if visit.step.stage() == 4 {
-                // What is being applied finishes on the node; what comes next is read from what is there. It begins
-                // later by what that takes, and patience with it ends later by as much.
-                self.finish_or_go_on(i, &visit.step);
-                let left = Period::between(self.now(), visit.deadline);
-                if let Some(v) = &mut self.edit(i).visit {
-                    v.deadline = left.after(v.deadline);
-                }
+                // What is under way on the node goes on there, and what comes next is read from what is there. The newer
+                // release begins when it is the node's turn.
+                self.go(i, Step::Cordon);
             } else {
                 self.renew_deadline(i);
             }
@@ -177,28 +190,6 @@ impl Pass<'_> {
         let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
         let asked = |a: &Assignment| pool.is_some_and(|p| p.target == a.target);
         self.has_no_target(i) && !self.rec(i).assignment.as_ref().is_some_and(asked)
-    }
-
-    /// The same thing in the version of the new target, where it has one: done means that the node is through with the
-    /// old one as well. Without a version there the rest follows.
-    fn finish_or_go_on(&mut self, i: usize, step: &Step) {
-        let Some(visit) = self.rec(i).visit.clone() else { return };
-        let named = match step {
-            Step::Apply(ApplyItem::Component(name)) => {
-                self.vector(&visit.to.release).is_some_and(|v| v.get(name).is_some())
-            }
-            Step::Apply(ApplyItem::Layout) => visit.to.layout.is_some(),
-            _ => false,
-        };
-        if !named {
-            self.go_apply_or_verify(i);
-            return;
-        }
-        self.go(i, step.clone());
-        if let Some(v) = &mut self.edit(i).visit {
-            // It may be there already, and then it doesn't reboot again.
-            v.boot_id = visit.boot_id.wrapping_sub(1);
-        }
     }
 
     /// No rollout can hold them: untouched nodes are returned under the old one, which ends when they are.

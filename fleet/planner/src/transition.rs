@@ -74,6 +74,9 @@ impl Pass<'_> {
         match items.first() {
             // A node that isn't checked yet takes no pods: whoever took the cordon away didn't know that.
             None if self.frame.nodes[i].obs.cordon.own.is_none() => self.cordon_again(i),
+            Some(item) if self.needs_cordon(i, item) => self.cordon_again(i),
+            // It came along from an older rollout, and the new one hasn't proven itself.
+            None | Some(_) if self.waits_for_turn(i) => {}
             None => {
                 self.choose_partner(i);
                 self.go(i, Step::Verify);
@@ -82,7 +85,6 @@ impl Pass<'_> {
                     self.arrive(i);
                 }
             }
-            Some(item) if self.needs_cordon(i, item) => self.cordon_again(i),
             Some(item) if !drained && desired::disruption(self.input.fleet, item) >= Disruption::Drain => {
                 self.go(i, Step::Drain);
             }

@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 
 use drydock_plan::{
     Blame, Failure, FailureClass, Halt, HaltLimit, LedgerChange, PauseReason, ReleaseQuarantine,
-    RolloutEvent, RolloutId, RolloutKind, RolloutRecord, RolloutState, VisitEnd, WaveState,
+    RolloutEvent, RolloutId, RolloutRecord, RolloutState, VisitEnd, WaveState,
 };
 use drydock_spec::{Amount, ComponentName, FailurePolicy, PoolName, ReleaseId, Version};
 
 use crate::{judge, pass::Pass};
 
-/// Failed nodes at which a rollback itself is given up: two, since one may be the node's own fault.
+/// Failed nodes at which a rollback itself may be given up: two, since one may be the node's own fault.
 const ROLLBACK_FAILURES_MAX: usize = 2;
+/// And they are at least one in so many of those that have settled: among many nodes some are ill by themselves, and the
+/// others must get back.
+const ROLLBACK_FAILED_ONE_IN: usize = 3;
+/// Of so many nodes that passed a wave one may fail on its old release as well. Far above what hardware does in the days
+/// of a rollout (some 4e-3 of the nodes a day), far below what a release does that breaks nodes.
+const PASSED_FOR_A_BROKEN_NODE: u32 = 10;
 
 impl Pass<'_> {
     pub(crate) fn judge_rollouts(&mut self) {
@@ -31,8 +37,8 @@ impl Pass<'_> {
                 | RolloutState::Superseded
                 | RolloutState::Aborted => continue,
             }
-            if matches!(rollout.kind, RolloutKind::Rollback { .. }) {
-                if rollout.failures.len() >= ROLLBACK_FAILURES_MAX {
+            if rollout.kind.is_automatic() {
+                if self.way_back_fails(&rollout) {
                     let limit = HaltLimit::Failures {
                         half_weights: u32::try_from(rollout.failures.len() * 2).unwrap_or(u32::MAX),
                         tolerate: 1,
@@ -43,6 +49,8 @@ impl Pass<'_> {
             }
             if let Some((limit, release)) = exceeded(&rollout) {
                 self.halt(&rollout, limit, release);
+            } else if let Some(limit) = self.too_many_nodes(&rollout) {
+                self.halt(&rollout, limit, None);
             } else {
                 self.end_patience(&rollout);
             }
@@ -63,6 +71,40 @@ impl Pass<'_> {
         if over {
             self.set_state(id, RolloutState::Running, "the node that couldn't be checked is back");
         }
+        let passing = self.rollout(id).is_some_and(|r| match &r.state {
+            RolloutState::Paused(PauseReason::NothingPassed { wave, .. }) => {
+                let w = r.waves.iter().position(|w| w.name == *wave);
+                w.is_none_or(|w| self.nothing_passed(r, w).is_none())
+            }
+            _ => false,
+        });
+        if passing {
+            self.set_state(id, RolloutState::Running, "its wave can be passed again");
+        }
+    }
+
+    /// What a way back goes to fails as well: not on a node or two of many, but on a good part of those that tried.
+    fn way_back_fails(&self, rollout: &RolloutRecord) -> bool {
+        let failed = rollout.failures.len();
+        let back: u32 = (0..rollout.waves.len()).map(|w| self.tally(&rollout.id, w).passed()).sum();
+        let settled = failed + back as usize;
+        failed >= ROLLBACK_FAILURES_MAX && failed * ROLLBACK_FAILED_ONE_IN >= settled
+    }
+
+    /// More nodes than hardware explains fail on what they ran before as well. It may be the environment, or a release
+    /// that breaks nodes for good: nobody can tell without looking, so it goes no further.
+    fn too_many_nodes(&self, rollout: &RolloutRecord) -> Option<HaltLimit> {
+        (0..rollout.waves.len()).find_map(|w| {
+            let failed = own(rollout, w).filter(|f| f.blame == Blame::Node).count();
+            let failed = u32::try_from(failed).unwrap_or(u32::MAX);
+            if failed == 0 {
+                return None;
+            }
+            let passed = self.tally(&rollout.id, w).passed();
+            let said = rollout.strategy.waves.get(w).and_then(|s| s.failure.node_failures);
+            let tolerate = said.unwrap_or((passed / PASSED_FOR_A_BROKEN_NODE).max(1));
+            (failed > tolerate).then_some(HaltLimit::Nodes { failed, passed, tolerate })
+        })
     }
 
     fn end_patience(&mut self, rollout: &RolloutRecord) {

@@ -43,6 +43,7 @@ impl Pass<'_> {
                     break;
                 }
             }
+            self.say_what_nobody_passed(&id);
         }
     }
 
@@ -57,6 +58,16 @@ impl Pass<'_> {
         if members.total == 0 {
             self.set_wave(id, w, WaveState::Skipped);
             return true;
+        }
+        // Who dropped out is replaced at once, not when the others have soaked.
+        if running && matches!(wave.state, WaveState::Running | WaveState::Soaking) {
+            if self.draw_again(id, w) {
+                self.set_wave(id, w, WaveState::Running);
+                return false;
+            }
+            if self.pause_unless_passed(&rollout, w) {
+                return false;
+            }
         }
         match wave.state {
             WaveState::Pending if running => {
@@ -115,6 +126,9 @@ impl Pass<'_> {
             // Node-hours or jobs are missing; the nodes have said so.
             return false;
         }
+        if self.pause_unless_passed(rollout, w) {
+            return false;
+        }
         self.set_wave(id, w, WaveState::GatedAfter);
         self.step_wave(id, w, running)
     }
@@ -132,6 +146,9 @@ impl Pass<'_> {
     fn set_wave(&mut self, id: &RolloutId, w: usize, state: WaveState) {
         let now = self.now();
         let Some(wave) = self.edit_rollout(id).and_then(|r| r.waves.get_mut(w)) else { return };
+        if wave.state == state {
+            return;
+        }
         wave.state = state;
         match state {
             WaveState::Running => {
@@ -188,7 +205,7 @@ impl Pass<'_> {
     }
 
     /// Members of a wave whose node isn't in the inventory, in clusters that don't answer.
-    fn unseen(&self, id: &RolloutId, w: usize) -> u32 {
+    pub(crate) fn unseen(&self, id: &RolloutId, w: usize) -> u32 {
         let silent = |cluster: &str| {
             self.frame.clusters.iter().find(|c| c.name == cluster).is_none_or(|c| c.stale.is_some())
         };

@@ -122,7 +122,9 @@ fn reasons(report: &RolloutReport) -> impl Iterator<Item = &Reason> {
 
 fn unfinished(case: &Case, run: &Run, rollout: &RolloutRecord, report: &RolloutReport) -> Option<String> {
     let legitimate = match &rollout.state {
-        RolloutState::Paused(PauseReason::Control { .. } | PauseReason::Deadline) => true,
+        RolloutState::Paused(
+            PauseReason::Control { .. } | PauseReason::Deadline | PauseReason::NothingPassed { .. },
+        ) => true,
         RolloutState::RollingBack => rollout
             .child
             .as_ref()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drydock_plan::{Course, NodeId, RolloutRecord, UnitId, WaveRecord, WaveState};
+use drydock_plan::{Course, NodeId, NodeRecord, RolloutRecord, UnitId, WaveRecord, WaveState};
 use drydock_spec::Gangs;
 
 use super::{
@@ -49,6 +49,21 @@ impl<'a> Batches<'a> {
             batch.entering.insert(&fresh.visit.unit);
         }
         Self { open: open.into_iter().collect() }
+    }
+
+    /// Nobody gets a release outside a batch, whatever the node was reserved for before: a change of mind doesn't carry
+    /// it past those who try it first.
+    pub(super) fn first_given(view: &View<'_>, found: &mut Findings) {
+        for change in &view.changed {
+            let given = |r: &NodeRecord| r.assignment.as_ref().is_some_and(|a| a.exposed.is_some());
+            let Some(after) = change.after.filter(|r| given(r)) else { continue };
+            let Some(part) = &after.assignment else { continue };
+            let same = |r: &NodeRecord| r.assignment.as_ref().is_some_and(|a| a.rollout == part.rollout);
+            let new = change.before.is_some_and(|r| same(r) && !given(r));
+            found.when(new && part.batch.is_none(), EXPOSURE, || {
+                format!("{} is given the release of {} outside any batch", change.id, part.rollout)
+            });
+        }
     }
 
     pub(super) fn add(&mut self, node: SeenNode<'a>) {

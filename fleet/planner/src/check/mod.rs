@@ -63,6 +63,7 @@ pub fn check(input: &Input<'_>, plan: &Plan, after: &Ledger) -> Vec<Violation> {
     calendar::check(&view, &mut found);
     gang::check(&view, &mut found);
     shared::check(&view, &mut found);
+    exposure::Batches::first_given(&view, &mut found);
 
     // Counts over the whole inventory are needed only where something new was reserved.
     if !view.fresh.is_empty() {

@@ -120,7 +120,14 @@ impl<'a> View<'a> {
             return None;
         }
         let (record, visit) = (change.after?, change.visit_after()?);
-        let soaked = change.before.and_then(|b| b.soak.as_ref()).is_some_and(|s| s.rollout == visit.rollout);
+        let was = |b: &NodeRecord| {
+            let done = |a: &drydock_plan::Assignment| {
+                a.rollout == visit.rollout && a.outcome == Some(drydock_plan::NodeOutcome::Done)
+            };
+            b.soak.as_ref().is_some_and(|s| s.rollout == visit.rollout)
+                || b.assignment.as_ref().is_some_and(done)
+        };
+        let soaked = change.before.is_some_and(was);
         let sick = change.seen.is_some_and(|n| !n.ready || !n.faults.is_empty());
         Some(Fresh {
             id: change.id,
