@@ -20,6 +20,13 @@ impl Pass<'_> {
             && a.exposed.is_none()
     }
 
+    /// An older rollout has half changed it, and this one has given it nothing yet: it can't serve without a check.
+    pub(crate) fn is_between(&self, i: usize) -> bool {
+        let record = self.rec(i);
+        let (Some(visit), Some(a)) = (&record.visit, &record.assignment) else { return false };
+        visit.course == Course::Forward && visit.step.stage() < 4 && visit.changed && a.exposed.is_none()
+    }
+
     /// Reserved nodes of a wave that wait for their turn: furthest first, what is half changed before what is only empty.
     pub(crate) fn held(&self, id: &RolloutId, w: usize) -> Vec<usize> {
         let mut held: Vec<usize> =
@@ -99,7 +106,7 @@ impl Pass<'_> {
 
     /// An empty room costs GPUs: a node that was touched goes back to what it ran before and is checked there, the others
     /// are given back as they are.
-    fn end_of_hold(&mut self, i: usize, visit: &Visit) {
+    pub(crate) fn end_of_hold(&mut self, i: usize, visit: &Visit) {
         if visit.changed {
             if let Some(v) = &mut self.edit(i).visit {
                 v.course = Course::Back;

@@ -131,7 +131,9 @@ impl Pass<'_> {
             return false;
         }
         let since = visit.lost_since.unwrap_or(self.now());
-        let until = strategy.lost_after.after(since);
+        // It may be rebooting for what an older rollout had begun on it.
+        let slack = if self.is_between(i) { strategy.deadline.reboot } else { Period::ZERO };
+        let until = strategy.lost_after.saturating_add(slack).after(since);
         if visit.lost_since.is_none()
             && let Some(v) = &mut self.edit(i).visit
         {

@@ -156,9 +156,11 @@ impl Pass<'_> {
     /// Returns the nodes of a rollout that haven't begun to apply.
     pub(crate) fn give_back_untouched(&mut self, id: &RolloutId) {
         for i in self.visiting() {
-            let visit = self.rec(i).visit.as_ref().filter(|v| v.rollout == *id);
-            if visit.is_some_and(|v| self.untouched(i, v)) {
+            let Some(visit) = self.rec(i).visit.clone().filter(|v| v.rollout == *id) else { continue };
+            if self.untouched(i, &visit) {
                 self.leave(i, VisitEnd::GivenBack);
+            } else if self.is_between(i) {
+                self.end_of_hold(i, &visit);
             }
         }
     }
