@@ -373,7 +373,7 @@ pub(crate) fn wave_spec(rollout: &RolloutRecord, w: usize) -> Batch {
 }
 
 /// Size of the batch after `done` batches: start, start*grow, … never above max, never below one.
-fn batch_size(batch: &Batch, done: u32, units: u32) -> u32 {
+pub(crate) fn batch_size(batch: &Batch, done: u32, units: u32) -> u32 {
     let start = f64::from(batch.start.floor_of(units).max(1));
     let max = batch.max.map_or(start, |m| f64::from(m.floor_of(units).max(1)));
     // 40 doublings pass every fleet; the bound keeps the power finite.

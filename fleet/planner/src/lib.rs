@@ -13,6 +13,7 @@ pub mod check;
 mod create;
 mod desired;
 mod explain;
+mod exposure;
 mod finish;
 mod forget;
 mod frame;
@@ -47,6 +48,7 @@ use jiff::Timestamp;
 pub use calendar::{Opening, opening};
 pub use desired::{PoolTarget, pool_targets};
 pub use explain::{Explanation, why};
+pub use exposure::exposure_bound;
 
 /// Everything a pass looks at. The same input gives the same plan.
 #[derive(Debug, Clone, Copy)]

@@ -17,7 +17,7 @@ use crate::pass::Pass;
 
 /// Nodes drawn in place of others before a person is asked: each was tried or waited for, and five that drop out one
 /// after the other say that something else is wrong.
-const DRAWS_MAX: u32 = 5;
+pub(crate) const DRAWS_MAX: u32 = 5;
 /// Nodes that drop out before the first success of a rollout, at which a person is asked, whatever is still left to try.
 const DROPPED_MAX: u32 = 5;
 
