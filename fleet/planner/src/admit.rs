@@ -1,31 +1,33 @@
 //! Admission: which units are reserved in this pass. Refilling a slot is an admission like any other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use drydock_plan::{
-    Course, HeadOfLine, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Step, Target, Visit,
-    WaveState,
+    Course, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Step, Target, Visit, WaveState,
 };
 use drydock_spec::{Batch, GatePoint};
 
-use crate::{order::hash, pass::Pass, units::Unit};
+use crate::{pass::Pass, units::Unit};
 
 impl Pass<'_> {
-    /// Admits units of every open rollout. The rollout with the fewest nodes in flight is asked first, so that one
-    /// that always fails can't starve the others of a budget they share.
+    /// Admits units of every open rollout, one after the other in their turn.
     pub(crate) fn admit(&mut self) {
         let visiting = self.visiting();
-        let mut in_flight: BTreeMap<RolloutId, usize> = BTreeMap::new();
-        for &i in &visiting {
-            if let Some(visit) = &self.rec(i).visit {
-                *in_flight.entry(visit.rollout.clone()).or_default() += 1;
-            }
-        }
-        let mut ids = self.open_ids();
-        ids.sort_by_key(|id| (in_flight.get(id).copied().unwrap_or(0), hash("turn", id.as_str())));
-        for id in ids {
+        for id in self.turns(&visiting) {
             if let Some(rollout) = self.rollout(&id).cloned() {
                 self.admit_rollout(&rollout, &visiting);
+            }
+        }
+        self.partners_stay(&visiting);
+    }
+
+    /// A partner that was reserved in this very pass is no partner: it is about to be emptied itself.
+    fn partners_stay(&mut self, visiting: &[usize]) {
+        for i in self.visiting().into_iter().filter(|i| !visiting.contains(i)) {
+            let partner = self.rec(i).visit.as_ref().and_then(|v| v.partner.as_ref());
+            let taken = partner.and_then(|p| self.frame.find(p)).is_some_and(|j| self.rec(j).visit.is_some());
+            if taken {
+                self.choose_partner(i);
             }
         }
     }
@@ -138,6 +140,10 @@ impl Pass<'_> {
         let wave = u16::try_from(w).unwrap_or(u16::MAX);
         let record = &rollout.waves[w];
         if record.batch > 0 && record.in_batch < record.batch_size {
+            if let Some(reason) = self.earlier_unsettled(rollout, w) {
+                self.hold_all(&rollout.id, wave, reason, pending);
+                return None;
+            }
             return Some((record.batch, record.batch_size - record.in_batch));
         }
         if record.batch > 0
@@ -160,6 +166,22 @@ impl Pass<'_> {
         Some((batch, size))
     }
 
+    /// A cluster that was silent answers again, and nodes of it belong to a batch that the others have left behind: they
+    /// are settled before anything is added.
+    fn earlier_unsettled(&self, rollout: &RolloutRecord, w: usize) -> Option<Reason> {
+        let record = &rollout.waves[w];
+        let in_flight = |&&i: &&usize| {
+            let part = self.rec(i).assignment.as_ref().and_then(|a| a.batch);
+            self.rec(i).visit.is_some()
+                && part.is_some_and(|batch| batch < record.batch)
+                && !self.is_silent(i, rollout)
+        };
+        let nodes = self.wave_nodes(&rollout.id, w);
+        let earlier = nodes.iter().filter(in_flight).count();
+        let unsettled = u32::try_from(earlier).unwrap_or(u32::MAX);
+        (unsettled > 0).then(|| Reason::BatchFull { batch: record.batch, size: record.batch_size, unsettled })
+    }
+
     /// Why the next batch doesn't open yet.
     pub(crate) fn batch_unsettled(&self, rollout: &RolloutRecord, w: usize) -> Option<Reason> {
         let record = &rollout.waves[w];
@@ -171,7 +193,8 @@ impl Pass<'_> {
             if a.batch != Some(record.batch) {
                 continue;
             }
-            if a.outcome.is_some() {
+            // What became of a node whose cluster is silent isn't known, and nobody waits for it for ever.
+            if a.outcome.is_some() || self.is_silent(i, rollout) {
                 continue;
             }
             match &r.soak {
@@ -223,75 +246,50 @@ impl Pass<'_> {
         let mut units = self.units(&eligible, &rollout.strategy);
         let salt = rollout.targets.values().next().map_or(String::new(), ToString::to_string);
         self.sort_units(&mut units, &rollout.strategy, &salt);
-        let mut clusters: BTreeSet<String> = visiting
-            .iter()
-            .filter(|&&i| self.rec(i).visit.as_ref().is_some_and(|v| v.rollout == rollout.id))
-            .map(|&i| self.frame.nodes[i].id.cluster().to_owned())
-            .collect();
-        let mut held_pools: BTreeMap<Option<usize>, Reason> = BTreeMap::new();
-        let mut head = rollout.head_of_line.clone();
+        // Whoever has waited too long for room goes first, before even what is broken.
+        units.sort_by_key(|u| self.is_due(rollout, &u.id).is_none());
+        let mut clusters = self.clusters_in_flight(rollout, visiting);
+        let mut alone = self.awaits_a_success(rollout, visiting);
+        let left_out = self.left_out(rollout);
+        let (mut waiting, mut passed_over) = (Vec::new(), Vec::new());
         for unit in units {
-            let pool = unit.nodes.first().and_then(|&i| self.frame.nodes[i].pool);
+            if self.unit_is_torn(&unit, rollout, &left_out) {
+                continue;
+            }
             let reason = if room == 0 {
                 Some(Reason::BatchFull { batch, size: batch_full_size(self, rollout, wave), unsettled: 0 })
-            } else if let Some(held) = held_pools.get(&pool) {
-                Some(held.clone())
+            } else if let Some(reason) = &alone {
+                Some(reason.clone())
             } else {
-                self.unit_reasons(&unit, rollout, &clusters, false).into_iter().next()
+                let own = self.unit_reasons(&unit, rollout, &clusters, false).into_iter().next();
+                own.or_else(|| self.head_reason(&unit, rollout))
             };
             match reason {
                 None => {
                     room -= 1;
                     clusters.extend(unit.nodes.iter().map(|&i| self.frame.nodes[i].id.cluster().to_owned()));
-                    if head.as_ref().is_some_and(|h| h.unit == unit.id) {
-                        head = None;
-                    }
                     self.reserve_unit(&unit, rollout, wave, batch);
+                    alone = self.awaits_a_success(rollout, &self.visiting());
                 }
                 Some(reason) => {
-                    self.head_of_line(&unit, rollout, &reason, &mut head, &mut held_pools);
+                    waiting.push(unit.id.clone());
+                    if Self::for_room(&reason) && self.is_large(&unit) && self.may_fit(&unit, rollout) {
+                        passed_over.push(unit.id.clone());
+                    }
+                    self.note_jobs(&unit, rollout, &reason);
                     for &i in &unit.nodes {
                         self.wait(i, reason.clone());
                     }
                 }
             }
         }
-        if head != rollout.head_of_line
-            && let Some(r) = self.edit_rollout(&rollout.id)
-        {
-            r.head_of_line = head;
-        }
+        self.keep_line(rollout, &waiting, &passed_over);
     }
 
-    /// A large unit that was passed over for longer than `patience` goes first: smaller ones of its pool wait, so
-    /// that room can gather. A unit that could never fit holds nobody up.
-    fn head_of_line(
-        &mut self,
-        unit: &Unit,
-        rollout: &RolloutRecord,
-        reason: &Reason,
-        head: &mut Option<HeadOfLine>,
-        held_pools: &mut BTreeMap<Option<usize>, Reason>,
-    ) {
-        let for_room = matches!(reason, Reason::BudgetInFlight { .. } | Reason::Spread { .. });
-        if unit.nodes.len() < 2 || !for_room {
-            return;
-        }
+    /// Whether the unit fits once everything is back. One that can never fit holds nobody up.
+    fn may_fit(&mut self, unit: &Unit, rollout: &RolloutRecord) -> bool {
         let asking = self.asking(unit, rollout).reason;
-        if self.never_fits(&unit.nodes, asking).is_some() {
-            return;
-        }
-        let line = head.get_or_insert_with(|| HeadOfLine { unit: unit.id.clone(), since: self.now() });
-        if line.unit != unit.id {
-            return;
-        }
-        let due = rollout.strategy.patience.after(line.since);
-        if self.now() < due {
-            self.wake_at(due);
-            return;
-        }
-        let pool = unit.nodes.first().and_then(|&i| self.frame.nodes[i].pool);
-        held_pools.insert(pool, Reason::HeadOfLine { unit: unit.id.clone(), since: line.since });
+        self.never_fits(&unit.nodes, asking).is_none()
     }
 
     fn reserve_unit(&mut self, unit: &Unit, rollout: &RolloutRecord, wave: u16, batch: u32) {
@@ -305,8 +303,8 @@ impl Pass<'_> {
         }
         if let Some(w) = self.edit_rollout(&rollout.id).and_then(|r| r.waves.get_mut(usize::from(wave))) {
             w.in_batch += 1;
-            w.attempted += 1;
         }
+        self.note_served(&rollout.id);
     }
 
     /// Writes the reservation of a node. It is durable before anything is done to the node.

@@ -8,6 +8,10 @@ use jiff::Timestamp;
 
 use crate::{calendar, frame::Frame, pass::Pass};
 
+mod rooms;
+
+pub(crate) use rooms::{Room, RoomAt};
+
 /// One count of one budget: a budget with `each` has many.
 pub(crate) struct Counter {
     budget: usize,
@@ -53,6 +57,7 @@ impl Counters {
     }
 }
 
+#[derive(Clone, Copy)]
 struct ActiveBudget<'a> {
     name: &'a BudgetName,
     spec: &'a BudgetSpec,
@@ -241,7 +246,7 @@ impl Pass<'_> {
             floor,
             available,
             broken: counter.broken,
-            allowance,
+            allowance: spared,
             adds: away,
         })
     }

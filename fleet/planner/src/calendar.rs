@@ -95,19 +95,19 @@ pub(crate) fn closed(
     {
         return Some(Reason::LeaseEnds { at });
     }
-    let mut windows = fleet
+    let windows = fleet
         .calendars
         .iter()
         .flat_map(|(name, spec)| spec.windows.iter().map(move |w| (name, &spec.spec, w)))
         .filter(|(_, _, w)| covering(&w.scope))
-        .peekable();
+        .collect::<Vec<_>>();
     // A pool that no window covers may start at any time. A rollback doesn't wait for a window: what is broken now is
     // worse than what a window protects.
-    windows.peek()?;
-    if movement.rollback {
+    if windows.is_empty() || movement.rollback {
         return None;
     }
-    let judged: Vec<_> = windows.map(|w| judge(w, movement, now)).collect();
+    let all: Vec<&Window> = windows.iter().map(|(_, _, w)| *w).collect();
+    let judged: Vec<_> = windows.iter().map(|w| judge(*w, &all, movement, now)).collect();
     if judged.iter().any(Option::is_none) {
         return None;
     }
@@ -122,8 +122,27 @@ fn holds(freeze: &Freeze, movement: Movement, now: Timestamp) -> bool {
     inside && !passes
 }
 
+/// Openings that are joined at most: the shortest window anybody writes is a quarter of an hour, and a unit is back within
+/// a day.
+const JOINED_MAX: usize = 96;
+
+/// When it is really closed: openings that touch or overlap, of one window or of several, are one. Looks no further than
+/// `needed`.
+fn stretch(all: &[&Window], closes: Timestamp, needed: Timestamp) -> Timestamp {
+    let mut closes = closes;
+    for _ in 0..JOINED_MAX {
+        let later = |w: &&Window| opening(w, closes).filter(|o| o.opens <= closes).map(|o| o.closes);
+        match all.iter().filter_map(later).max() {
+            Some(end) if closes < needed => closes = end,
+            Some(_) | None => break,
+        }
+    }
+    closes
+}
+
 fn judge(
     (calendar, spec, window): (&CalendarName, &CalendarSpec, &Window),
+    all: &[&Window],
     movement: Movement,
     now: Timestamp,
 ) -> Option<Reason> {
@@ -140,15 +159,10 @@ fn judge(
         MustFit::P50 => movement.p50,
         MustFit::P90 => movement.p90,
     };
-    if needs.after(now) > found.closes {
-        let next = opening(window, found.closes).map(|o| o.opens);
-        return Some(Reason::WindowTooShort {
-            calendar,
-            window: label,
-            closes: found.closes,
-            needs,
-            opens: next,
-        });
+    let closes = stretch(all, found.closes, needs.after(now));
+    if needs.after(now) > closes {
+        let next = opening(window, closes).map(|o| o.opens);
+        return Some(Reason::WindowTooShort { calendar, window: label, closes, needs, opens: next });
     }
     None
 }

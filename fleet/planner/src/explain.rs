@@ -1,7 +1,5 @@
 //! `why NODE`: every rule that refuses, not only the first.
 
-use std::collections::BTreeSet;
-
 use drydock_plan::{NodeId, Reason, RolloutId, Target, WaveState};
 use drydock_spec::PoolName;
 use jiff::Timestamp;
@@ -106,12 +104,10 @@ impl Pass<'_> {
             pending.into_iter().filter(|&j| j == i || self.ineligible(j, &rollout).is_empty()).collect();
         let unit = self.units(&eligible, &rollout.strategy).into_iter().find(|u| u.nodes.contains(&i));
         if let Some(unit) = unit {
-            let clusters: BTreeSet<String> = visiting
-                .iter()
-                .filter(|&&j| self.rec(j).visit.as_ref().is_some_and(|v| v.rollout == rollout.id))
-                .map(|&j| self.frame.nodes[j].id.cluster().to_owned())
-                .collect();
+            let clusters = self.clusters_in_flight(&rollout, &visiting);
+            reasons.extend(self.awaits_a_success(&rollout, &visiting));
             reasons.extend(self.unit_reasons(&unit, &rollout, &clusters, true));
+            reasons.extend(self.head_reason(&unit, &rollout));
         }
         let mut seen: Vec<Reason> = Vec::new();
         for reason in reasons {

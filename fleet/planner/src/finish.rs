@@ -53,6 +53,7 @@ impl Pass<'_> {
                     jobs_at_start: jobs,
                 });
                 self.note_return(&visit.rollout, usize::from(assignment.wave));
+                self.note_through(&visit.rollout);
             }
             // What was only half changed by an older rollout, and is back, hasn't had its turn in this one.
             VisitEnd::Reverted if for_this && (assignment.exposed.is_some() || !visit.changed) => {
@@ -80,6 +81,7 @@ impl Pass<'_> {
                     a.deferrals = deferrals;
                     a.batch = None;
                 }
+                self.note_given_back(&visit.rollout, cooldown);
                 if deferrals >= DEFERRALS_MAX {
                     self.skip(i, SkipReason::Undrainable);
                 }

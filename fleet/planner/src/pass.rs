@@ -14,7 +14,9 @@ use drydock_plan::{
 use drydock_spec::{ComponentName, DomainKey, PolicySpec, PoolName, PoolSpec, ReleaseVector};
 use jiff::Timestamp;
 
-use crate::{Input, budgets::Counters, calendar::Movement, desired, frame::Frame, shared::Carriers};
+use crate::{
+    Input, budgets::Counters, calendar::Movement, desired, frame::Frame, head::Head, shared::Carriers,
+};
 
 /// Addresses of running stack, layout and target, and the pool: a pass looks at the same few combinations thousands of
 /// times, and within a pass an address stands for what it holds. Equal texts at other addresses only cost a second
@@ -36,6 +38,8 @@ pub(crate) struct Pass<'a> {
     pub wake: Option<Timestamp>,
     needs: RefCell<BTreeMap<NeedKey, Rc<[ApplyItem]>>>,
     pub counters: Option<Counters>,
+    /// Units that go first; found when first asked for.
+    pub heads: Option<Rc<[Head]>>,
     /// Nodes by rollout and wave; made when first asked for, forgotten when an assignment changes.
     roster: RefCell<Option<Rc<Roster>>>,
     /// Why calendars keep a pool from starting, by pool and kind of movement.
@@ -73,6 +77,7 @@ impl<'a> Pass<'a> {
             wake: None,
             needs: RefCell::new(BTreeMap::new()),
             counters: None,
+            heads: None,
             roster: RefCell::new(None),
             calendars: RefCell::new(BTreeMap::new()),
             domain_sizes: RefCell::new(BTreeMap::new()),

@@ -18,6 +18,13 @@ use crate::{
 const OVERHEAD_P50: Period = Period::from_mins(5);
 const OVERHEAD_P90: Period = Period::from_mins(10);
 
+/// Half of all jobs write a checkpoint within this once they are asked.
+const CHECKPOINT_P50: Period = Period::from_mins(5);
+
+/// A node that has only just become ready may go again as soon: kubelets that restart come and go within seconds, and
+/// a minute is nothing against a visit.
+pub(crate) const SETTLES_WITHIN: Period = Period::from_mins(1);
+
 /// Usual run of one check; a check's own time-out is far above it.
 const CHECK_P50: Period = Period::from_mins(2);
 const CHECK_P90: Period = Period::from_mins(4);
@@ -45,8 +52,20 @@ impl Pass<'_> {
         (p50, p90)
     }
 
-    fn movement(&self, i: usize, rollout: &RolloutRecord) -> Movement {
-        let (p50, p90) = self.estimate(i, rollout);
+    /// Usual time of a unit: its nodes go side by side and wait for the slowest, and before them all for the checkpoints
+    /// of their jobs.
+    pub(crate) fn unit_estimate(&self, unit: &Unit, rollout: &RolloutRecord) -> (Period, Period) {
+        let each = unit.nodes.iter().map(|&i| self.estimate(i, rollout));
+        let (p50, p90) = each.fold((Period::ZERO, Period::ZERO), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let asks = rollout.strategy.drain.gangs == Gangs::Together && !unit.gangs.is_empty();
+        if !asks || !self.drains(unit) {
+            return (p50, p90);
+        }
+        let wait = rollout.strategy.drain.checkpoint.wait;
+        (p50.saturating_add(CHECKPOINT_P50.min(wait)), p90.saturating_add(wait))
+    }
+
+    pub(crate) fn movement(&self, rollout: &RolloutRecord, (p50, p90): (Period, Period)) -> Movement {
         Movement {
             rollback: matches!(rollout.kind, RolloutKind::Rollback { .. }),
             rollback_passes: rollout.strategy.rollback.in_freeze == InFreeze::Allow,
@@ -81,7 +100,7 @@ impl Pass<'_> {
 
     /// Whether calendars let a pool start, asked once for each kind of movement: zones are costly to look up, and
     /// thousands of nodes ask the same.
-    fn closed(&self, name: &PoolName, pool: &PoolSpec, movement: Movement) -> Option<Reason> {
+    pub(crate) fn closed(&self, name: &PoolName, pool: &PoolSpec, movement: Movement) -> Option<Reason> {
         let key = (name.clone(), movement);
         if let Some(known) = self.calendars.borrow().get(&key) {
             return known.clone();
@@ -91,15 +110,20 @@ impl Pass<'_> {
         reason
     }
 
-    /// Why a node may not start now, by calendar and by its own rest.
-    pub(crate) fn node_reasons(&self, i: usize, rollout: &RolloutRecord) -> Vec<Reason> {
+    /// Why a node of a unit may not start now, by calendar and by its own rest.
+    fn node_reasons(&self, i: usize, rollout: &RolloutRecord, usual: (Period, Period)) -> Vec<Reason> {
         let mut reasons = Vec::new();
         if let Some(until) = self.rec(i).not_before.filter(|at| *at > self.now()) {
             reasons.push(Reason::Cooldown { until });
         }
+        let obs = self.frame.nodes[i].obs;
+        let settled = SETTLES_WITHIN.after(obs.ready_since);
+        if obs.ready && self.now() < settled {
+            reasons.push(Reason::Settling { until: settled });
+        }
         let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
         if let Some(pool) = pool {
-            let movement = self.movement(i, rollout);
+            let movement = self.movement(rollout, usual);
             reasons.extend(self.closed(pool.name, pool.spec, movement));
         }
         reasons
@@ -114,8 +138,9 @@ impl Pass<'_> {
         all: bool,
     ) -> Vec<Reason> {
         let mut reasons = Vec::new();
+        let usual = self.unit_estimate(unit, rollout);
         for &i in &unit.nodes {
-            for reason in self.node_reasons(i, rollout) {
+            for reason in self.node_reasons(i, rollout, usual) {
                 if !reasons.contains(&reason) {
                     reasons.push(reason);
                 }
@@ -125,6 +150,7 @@ impl Pass<'_> {
             }
         }
         reasons.extend(self.gang_reasons(unit, rollout));
+        reasons.extend(self.oversized(unit, rollout).map(|(_, why)| Reason::Rejected { why }));
         reasons.extend(self.cluster_reason(unit, rollout, clusters));
         reasons.extend(self.shared_reason(unit));
         if !all && !reasons.is_empty() {
@@ -161,26 +187,8 @@ impl Pass<'_> {
         Asking { reason, boost: if rollback { rollout.strategy.rollback.budget_boost } else { 0 } }
     }
 
-    fn gang_reasons(&self, unit: &Unit, rollout: &RolloutRecord) -> Vec<Reason> {
-        let policy = rollout.strategy.drain.gangs;
-        if policy == Gangs::Ignore || !self.drains(unit) {
-            return Vec::new();
-        }
-        let refusal = |gang: &drydock_plan::GangId| {
-            let observed = self.input.inventory.gangs.get(gang)?;
-            let outside = self.gang_outside(gang, &unit.nodes);
-            if policy == Gangs::Together && outside.is_empty() {
-                return None;
-            }
-            let nodes = u32::try_from(observed.nodes.len()).unwrap_or(u32::MAX);
-            let inside = nodes.saturating_sub(u32::try_from(outside.len()).unwrap_or(u32::MAX));
-            Some(Reason::Gang { gang: gang.clone(), nodes, inside, ends: observed.expected_end })
-        };
-        unit.gangs.iter().filter_map(refusal).collect()
-    }
-
     /// Whether the change makes pods leave at all.
-    fn drains(&self, unit: &Unit) -> bool {
+    pub(crate) fn drains(&self, unit: &Unit) -> bool {
         unit.nodes.iter().any(|&i| {
             let Some(a) = &self.rec(i).assignment else { return true };
             self.needs(i, &a.target)

@@ -34,13 +34,15 @@ impl Pass<'_> {
             if let Ok(cluster) = self.frame.nodes[i].id.cluster().parse::<ClusterName>() {
                 self.wait(i, Reason::ClusterUnreachable { cluster, since, error });
             }
+            self.wake_at(strategy.lost_after.after(since));
+            self.more_time(i, &visit, &strategy);
             return;
         }
         if let Course::Out(end) = visit.course {
             self.step_return(i, end);
             return;
         }
-        if self.step_lost(i, &visit, &strategy) {
+        if self.step_lost(i, &visit, &strategy) || self.out_of_time(i, &visit, &strategy) {
             return;
         }
         if self.untouched(i, &visit) && self.returns_at_close(i) {
@@ -62,7 +64,7 @@ impl Pass<'_> {
         if matches!(visit.step, Step::Checkpoint | Step::Drain)
             && self.frame.nodes[i].obs.cordon.own.is_none()
         {
-            self.cordon_again(i);
+            self.cordon_taken(i);
             return;
         }
         let report = self.answer(i).cloned();
@@ -105,7 +107,7 @@ impl Pass<'_> {
     }
 
     /// Nothing newer than this instant is known of the node, so what was due by then may have happened in time.
-    fn unknown_since(&self, i: usize, due: Timestamp) -> bool {
+    pub(crate) fn unknown_since(&self, i: usize, due: Timestamp) -> bool {
         let id = self.frame.nodes[i].id;
         let seen = self.input.inventory.clusters.get(id.cluster()).map(|c| c.seen_at);
         self.now() >= due && seen.is_some_and(|seen| seen < due)
@@ -122,6 +124,9 @@ impl Pass<'_> {
             if visit.lost_since.is_some() {
                 if let Some(v) = &mut self.edit(i).visit {
                     v.lost_since = None;
+                }
+                if self.fight(i, FailureClass::Lost, "it comes and goes") {
+                    return true;
                 }
                 self.renew_deadline(i);
             }
@@ -274,7 +279,7 @@ impl Pass<'_> {
         // What is under way isn't broken off; pods that come now are no worse off than before.
         let working = matches!(report.as_ref().map(|r| &r.state), Some(StepState::Working { .. }));
         if !there && !working && self.needs_cordon(i, item) {
-            self.cordon_again(i);
+            self.cordon_taken(i);
             return;
         }
         let what = item_text(item);
@@ -339,67 +344,6 @@ impl Pass<'_> {
         } else {
             let blocked_by = blocked_by(self.answer(i));
             self.wait(i, Reason::Returning { blocked_by });
-        }
-    }
-
-    /// The step is done. A node alone goes on; one of several waits for the others of its unit.
-    pub(crate) fn arrive(&mut self, i: usize) {
-        if let Some(visit) = &mut self.edit(i).visit {
-            visit.arrived = true;
-        }
-    }
-
-    /// Lets units cross: all nodes that are still on their way forward must have arrived at the same step or be
-    /// beyond it. Nodes that turned back or leave don't hold the others, except at the fence of an atomic unit.
-    fn cross_barriers(&mut self) {
-        let visiting = self.visiting();
-        for &i in &visiting {
-            let Some(visit) = self.rec(i).visit.clone() else { continue };
-            if !visit.arrived || matches!(visit.course, Course::Out(_)) {
-                continue;
-            }
-            let members = self.unit_members(&visiting, &visit.rollout, &visit.unit);
-            let behind = members.iter().find(|&&j| j != i && self.holds_unit(j, &visit));
-            match behind {
-                Some(&j) => {
-                    let waits_for = self.frame.nodes[j].id.clone();
-                    self.wait(i, Reason::UnitBarrier { unit: visit.unit.clone(), waits_for });
-                }
-                None => self.cross(i, &visit.step),
-            }
-        }
-    }
-
-    fn holds_unit(&self, j: usize, mine: &Visit) -> bool {
-        let Some(other) = &self.rec(j).visit else { return false };
-        let (theirs, ours) = (other.step.stage(), mine.step.stage());
-        if mine.step == Step::Verify {
-            // A check of the whole unit is about nodes that run the same. Who is at it already doesn't hold the rest.
-            return other.course == mine.course && theirs < ours;
-        }
-        match other.course {
-            Course::Out(_) => false,
-            // Whether it goes back alone or takes the unit with it isn't known yet.
-            Course::Back => mine.atomic && mine.step == Step::Fence && mine.course == Course::Forward,
-            Course::Forward => theirs < ours || (theirs == ours && !other.arrived),
-        }
-    }
-
-    fn cross(&mut self, i: usize, step: &Step) {
-        match step {
-            Step::Preflight => self.go(i, Step::Cordon),
-            Step::Cordon => self.go(i, Step::Checkpoint),
-            Step::Checkpoint => self.go(i, Step::Drain),
-            Step::Drain => {
-                if let Some(visit) = &mut self.edit(i).visit {
-                    visit.drained = true;
-                }
-                self.go_apply_or_verify(i);
-            }
-            Step::Verify => self.go(i, Step::Verify),
-            Step::Fence => self.leave(i, VisitEnd::Upgraded),
-            // These steps never wait for a unit.
-            Step::Apply(_) | Step::Return => {}
         }
     }
 }

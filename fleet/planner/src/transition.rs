@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drydock_plan::{ApplyItem, Course, NodeId, Step, Visit, VisitEnd};
+use drydock_plan::{ApplyItem, Course, NodeId, RolloutId, Step, Visit, VisitEnd};
 use drydock_spec::{Check, CheckOn, Disruption, Period, PolicySpec, SuiteSpec};
 
 use crate::{desired, judge, order::hash, pass::Pass};
@@ -73,8 +73,8 @@ impl Pass<'_> {
         let items = self.needs(i, &target);
         match items.first() {
             // A node that isn't checked yet takes no pods: whoever took the cordon away didn't know that.
-            None if self.frame.nodes[i].obs.cordon.own.is_none() => self.cordon_again(i),
-            Some(item) if self.needs_cordon(i, item) => self.cordon_again(i),
+            None if self.frame.nodes[i].obs.cordon.own.is_none() => self.cordon_taken(i),
+            Some(item) if self.needs_cordon(i, item) => self.cordon_taken(i),
             // It came along from an older rollout, and the new one hasn't proven itself.
             None | Some(_) if self.waits_for_turn(i) => {}
             None => {
@@ -181,6 +181,7 @@ impl Pass<'_> {
             return;
         }
         let id = visit.rollout.clone();
+        self.note_attempt(i, &id);
         if let Some(assignment) = &mut self.edit(i).assignment {
             assignment.exposed = Some(now);
         }
@@ -190,6 +191,26 @@ impl Pass<'_> {
                 rollout.exposed_nodes.push(node);
             }
         }
+    }
+
+    /// A unit counts as attempted once something was really given to it, and once, however many nodes it has and however
+    /// often it comes.
+    fn note_attempt(&mut self, i: usize, id: &RolloutId) {
+        let Some((unit, wave)) = self.rec(i).visit.as_ref().map(|v| v.unit.clone()).zip(self.wave_at(i))
+        else {
+            return;
+        };
+        let exposed = |&&j: &&usize| self.rec(j).assignment.as_ref().is_some_and(|a| a.exposed.is_some());
+        let members = self.unit_members(&self.visiting(), id, &unit);
+        if members.iter().find(exposed).is_none()
+            && let Some(w) = self.edit_rollout(id).and_then(|r| r.waves.get_mut(wave))
+        {
+            w.attempted += 1;
+        }
+    }
+
+    fn wave_at(&self, i: usize) -> Option<usize> {
+        self.rec(i).assignment.as_ref().map(|a| usize::from(a.wave))
     }
 
     pub(crate) fn choose_partner(&mut self, i: usize) {

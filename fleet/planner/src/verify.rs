@@ -43,8 +43,15 @@ impl Pass<'_> {
                 }
                 return;
             }
-            StepState::Working { .. } if self.overdue(visit) => {
-                self.defer(i, "artefacts and checks before the change weren't done in time");
+            // What would keep the node from being emptied is known before its cordon, and told then.
+            StepState::Working { blocked_by: Some(by), .. }
+                if self.bars_the_drain(i, visit, strategy, by) =>
+            {
+                return;
+            }
+            StepState::Working { blocked_by, .. } if self.overdue(visit) => {
+                let by = blocked_by.as_ref().map_or(String::new(), |by| format!(" ({by})"));
+                self.defer(i, &format!("artefacts and checks before the change weren't done in time{by}"));
                 return;
             }
             StepState::Working { blocked_by, .. } => {
@@ -140,7 +147,10 @@ impl Pass<'_> {
         let target = if visit.course == Course::Back { visit.from.clone() } else { visit.to.clone() };
         if !self.needs(i, &target).is_empty() {
             // Somebody changed it, or a reboot lost it: what is observed decides, not what was journalled.
-            self.go_apply_or_verify(i);
+            if !self.fight(i, FailureClass::Apply, "what was put on it is changed again") {
+                self.go_apply_or_verify(i);
+                self.pause_after_fight(i);
+            }
             return;
         }
         let blocked_by = step::blocked_by(report.as_ref());

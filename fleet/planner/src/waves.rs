@@ -239,19 +239,13 @@ impl Pass<'_> {
         let wave = &rollout.waves[w];
         let since = wave.started.max(wave.last_return).unwrap_or(rollout.created);
         let due = rollout.strategy.patience.after(since);
-        let reasons: Vec<Option<SkipReason>> =
-            pending.iter().map(|&i| self.held_by_others(i, rollout)).collect();
-        if reasons.iter().any(Option::is_none) {
-            return false;
-        }
+        let Some(reasons) = self.who_must_act(rollout, pending) else { return false };
         if self.now() < due {
             self.wake_at(due);
             return false;
         }
-        for (&i, reason) in pending.iter().zip(reasons) {
-            if let Some(reason) = reason {
-                self.skip(i, reason);
-            }
+        for (i, reason) in reasons {
+            self.skip(i, reason);
         }
         true
     }
@@ -264,6 +258,7 @@ impl Pass<'_> {
         match held.first()? {
             Reason::ForeignCordon { .. } => Some(SkipReason::ForeignCordon),
             Reason::NotReady { .. } => Some(SkipReason::NotReady),
+            Reason::NodeQuarantined { .. } => Some(SkipReason::Preexisting),
             _ => None,
         }
     }

@@ -20,6 +20,9 @@ const NODES_DEFAULT: u32 = 4;
 /// The kernel where options name none: that of Ubuntu 24.04.
 const KERNEL: &str = "6.8.0-79-generic";
 
+/// How long the nodes of a fleet have been ready when the simulation begins.
+const SETTLED: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+
 impl World {
     /// Makes the fleet that the documents describe.
     #[must_use]
@@ -107,7 +110,8 @@ impl World {
                 kernel: kernel.cloned().unwrap_or_else(|| Arc::from(KERNEL)),
                 boot_id: 1,
                 ready: true,
-                ready_since: self.now,
+                // It has been there for long.
+                ready_since: self.now - SETTLED,
                 cordon: Cordon::default(),
                 running: Arc::clone(&stack),
                 image: Arc::clone(&stack),

@@ -382,7 +382,8 @@ impl Runner {
 /// Something might move when a job ends or has written its checkpoint: nodes are held back by a limit that the shape of
 /// jobs has a part in, or jobs are asked.
 fn waits_for_jobs(report: &PlanReport) -> bool {
-    let waits = report.rollouts.iter().flat_map(|rollout| rollout.waves.iter()).flat_map(|wave| &wave.waits);
+    let waves = report.rollouts.iter().flat_map(|rollout| rollout.waves.iter());
+    let waits = waves.flat_map(|wave| &wave.waits).chain(&report.holds);
     waits.map(|wait| wait.reason.word()).any(|word| {
         matches!(
             word,
@@ -393,6 +394,8 @@ fn waits_for_jobs(report: &PlanReport) -> bool {
                 | "budgetFloor"
                 | "spread"
                 | "headOfLine"
+                | "leftOut"
+                | "rejected"
         )
     })
 }

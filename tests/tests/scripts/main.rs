@@ -11,6 +11,7 @@ mod expect;
 mod golden;
 mod play;
 mod script;
+mod seeds;
 
 use std::{
     collections::BTreeSet,

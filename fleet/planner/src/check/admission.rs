@@ -12,6 +12,8 @@ use super::{
 const BROKEN_CONTROL: &str = "I13 broken control";
 const STATE: &str = "admission state";
 const LEASE: &str = "admission lease";
+/// A node that became ready within the last minute may go again as soon.
+const SETTLES: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 
 pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     for fresh in &view.fresh {
@@ -70,6 +72,10 @@ fn node_is_free(view: &View<'_>, fresh: &Fresh<'_>, found: &mut Findings) {
         });
     }
     let now = view.input.now;
+    let fresh_boot = seen.ready && now.duration_since(seen.ready_since) < SETTLES;
+    found.when(fresh_boot && !fresh.urgent, LEASE, || {
+        format!("{id} is reserved and became ready only at {}", seen.ready_since)
+    });
     let rests = fresh.record.not_before.filter(|t| *t > now);
     found.when(rests.is_some() && !fresh.urgent && !fresh.is_way_back(), LEASE, || {
         format!("{id} is reserved and should rest")

@@ -29,6 +29,7 @@ struct Batch<'a> {
 
 /// Counts of the open batches that a new reservation belongs to.
 pub(super) struct Batches<'a> {
+    view: &'a View<'a>,
     open: Vec<((&'a str, u16), Batch<'a>)>,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Batches<'a> {
             });
             batch.entering.insert(&fresh.visit.unit);
         }
-        Self { open: open.into_iter().collect() }
+        Self { view, open: open.into_iter().collect() }
     }
 
     /// Nobody gets a release outside a batch, whatever the node was reserved for before: a change of mind doesn't carry
@@ -86,7 +87,17 @@ impl<'a> Batches<'a> {
         } else if number < batch.wave.batch {
             let changing =
                 visit.is_some_and(|v| !matches!(v.course, Course::Out(_)) && v.lost_since.is_none());
-            if changing {
+            // Nothing is learnt from a cluster that is silent for longer than a lost node is waited for.
+            let seen = self
+                .view
+                .input
+                .inventory
+                .clusters
+                .iter()
+                .find(|(name, _)| name.as_str() == node.id.cluster());
+            let lost_after = batch.rollout.strategy.lost_after;
+            let silent = seen.is_none_or(|(_, c)| lost_after.after(c.seen_at) <= self.view.input.now);
+            if changing && !silent {
                 batch.unsettled = Some(node.id);
             }
         }

@@ -44,9 +44,24 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// A node of the gang that the rollout doesn't hold.
+/// A node of the gang that the rollout has still to move and doesn't hold. What it is through with, or has no part in,
+/// needn't come along. And a job is waited for only so long: from when that was first written down.
 fn not_held<'a>(view: &View<'a>, gang: &GangId, rollout: &RolloutId) -> Option<&'a NodeId> {
-    let visit = |id| view.after.nodes.get(id).and_then(|r| r.visit.as_ref());
-    let held = |id| visit(id).is_some_and(|v| v.rollout == *rollout);
-    view.input.inventory.gangs.get(gang)?.nodes.iter().find(|id| !held(*id))
+    let record = view.after.rollouts.get(rollout)?;
+    let waited = record.jobs_waited_for.get(gang).map(|since| record.strategy.patience.after(*since));
+    if waited.is_some_and(|until| until <= view.input.now) {
+        return None;
+    }
+    view.input.inventory.gangs.get(gang)?.nodes.iter().find(|id| {
+        let Some(seen) = view.input.inventory.nodes.get(*id) else { return true };
+        let Some(node) = view.after.nodes.get(*id) else { return false };
+        let Some(part) = node.assignment.as_ref().filter(|a| a.rollout == *rollout) else { return false };
+        let held = node.visit.as_ref().is_some_and(|v| v.rollout == *rollout);
+        let pool = view.pool_of(seen).map(|(_, pool)| pool);
+        let back = facts::is_automatic_rollback(record);
+        let carries = back.then_some(&part.carries[..]);
+        let fleet = view.input.fleet;
+        let there = || facts::runs(fleet, view.after, pool, seen, &part.target, back, carries) == Some(true);
+        !held && part.outcome.is_none() && node.soak.is_none() && !there()
+    })
 }

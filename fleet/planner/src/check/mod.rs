@@ -10,6 +10,7 @@ mod budget;
 mod calendar;
 mod cordon;
 mod course;
+mod crossing;
 mod domain;
 mod exposure;
 mod facts;
@@ -62,6 +63,7 @@ pub fn check(input: &Input<'_>, plan: &Plan, after: &Ledger) -> Vec<Violation> {
     admission::check(&view, &mut found);
     calendar::check(&view, &mut found);
     gang::check(&view, &mut found);
+    crossing::check(&view, &mut found);
     shared::check(&view, &mut found);
     exposure::Batches::first_given(&view, &mut found);
 

@@ -10,3 +10,4 @@ mod refused;
 mod restart;
 mod scene;
 mod shared;
+mod units;

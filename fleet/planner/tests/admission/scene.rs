@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::{
-    CommitRef, Cordon, Inventory, Ledger, LedgerChange, NodeId, ObservedCluster, ObservedNode, Planned,
-    Reason, RolloutState, Stack, Work,
+    CommitRef, Cordon, GangId, Inventory, Ledger, LedgerChange, NodeId, ObservedCluster, ObservedGang,
+    ObservedNode, Planned, Reason, RolloutState, Stack, Work,
 };
 use drydock_planner::{Input, check, plan};
 use drydock_spec::Fleet;
@@ -47,6 +47,12 @@ pub struct Scene {
     /// The cluster's scheduler changes as well.
     pub scheduler: bool,
     pub now: Timestamp,
+    /// Seconds for which the nodes have been ready.
+    pub ready_secs: i64,
+    /// Nodes of a job, by name; it has just written a checkpoint.
+    pub gang: Vec<&'static str>,
+    /// The first so many nodes of each pool run the new release already.
+    pub moved: u32,
 }
 
 /// What came of it.
@@ -67,6 +73,9 @@ impl Default for Scene {
             p90: "8m",
             scheduler: false,
             now: START,
+            ready_secs: 3_600,
+            gang: Vec::new(),
+            moved: 0,
         }
     }
 }
@@ -129,10 +138,13 @@ impl Scene {
     fn inventory(&self, fleet: &Fleet) -> Inventory {
         let old = fleet.releases.get("old").unwrap().vector();
         let stack = Arc::new(Stack::new(old));
+        let new = Arc::new(Stack::new(fleet.releases.get("new").unwrap().vector()));
+        let gang = GangId::new("job");
         let mut nodes = BTreeMap::new();
         for pool in &self.pools {
             for n in 0..pool.nodes {
                 let (dead, cordoned) = (n < pool.dead, n >= pool.nodes - pool.cordoned);
+                let name = format!("{}-{n:03}", pool.name);
                 let domain = format!("{}-{}", pool.name, n / pool.domain);
                 let node = ObservedNode {
                     pool: None,
@@ -142,20 +154,30 @@ impl Scene {
                     kernel: Arc::from("6.8"),
                     boot_id: 1,
                     ready: !dead,
-                    ready_since: START,
+                    ready_since: self.now - jiff::SignedDuration::from_secs(self.ready_secs),
                     cordon: Cordon { own: None, foreign: cordoned.then(|| "somebody".to_owned()) },
-                    running: Arc::clone(&stack),
+                    running: Arc::clone(if n < self.moved { &new } else { &stack }),
                     layout: None,
-                    work: Work::default(),
+                    work: Work {
+                        gangs: self.gang.iter().filter(|g| **g == name).map(|_| gang.clone()).collect(),
+                        ..Work::default()
+                    },
                     faults: Vec::new(),
                     report: None,
                 };
-                nodes.insert(NodeId::new(&format!("c/{}-{n:03}", pool.name)), node);
+                nodes.insert(NodeId::new(&format!("c/{name}")), node);
             }
         }
         let cluster = ObservedCluster { seen_at: self.now, error: None };
         let clusters = [("c".parse().unwrap(), cluster)].into();
-        let mut inventory = Inventory { clusters, nodes, gangs: BTreeMap::new() };
+        let job = ObservedGang {
+            tenant: None,
+            nodes: self.gang.iter().map(|name| NodeId::new(&format!("c/{name}"))).collect(),
+            last_checkpoint: self.now,
+            expected_end: None,
+        };
+        let gangs = if job.nodes.is_empty() { BTreeMap::new() } else { [(gang, job)].into() };
+        let mut inventory = Inventory { clusters, nodes, gangs };
         inventory.assign_pools(fleet);
         inventory
     }
