@@ -144,6 +144,8 @@ impl Tiny {
     fn inventory(&self, state: &State) -> Inventory {
         let stacks: Vec<Arc<Stack>> = (0..3).map(|n| self.stack(n)).collect();
         let see = |node: &NodeSide| ObservedNode {
+            uid: Arc::from(""),
+            contested: Vec::new(),
             pool: Some("p".parse().unwrap()),
             labels: [("pool".to_owned(), "p".to_owned())].into(),
             domains: Default::default(),
@@ -160,7 +162,7 @@ impl Tiny {
             report: node.report.clone(),
         };
         Inventory {
-            clusters: [("c".parse().unwrap(), ObservedCluster { seen_at: state.now, error: None })].into(),
+            clusters: [("c".parse().unwrap(), ObservedCluster::fresh(state.now))].into(),
             nodes: state.nodes.iter().map(|(id, node)| (id.clone(), see(node))).collect(),
             gangs: BTreeMap::new(),
         }

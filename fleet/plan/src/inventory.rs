@@ -28,6 +28,18 @@ pub struct ObservedCluster {
     pub seen_at: Timestamp,
     /// Why newer ones can't be had.
     pub error: Option<String>,
+    /// That it has no GPU nodes can be believed: it lists nodes of other kinds, or has told of each deletion. Without that
+    /// an empty list is taken for an error.
+    #[serde(default)]
+    pub empty_is_true: bool,
+}
+
+impl ObservedCluster {
+    /// Facts of an instant, with nothing against them.
+    #[must_use]
+    pub const fn fresh(seen_at: Timestamp) -> Self {
+        Self { seen_at, error: None, empty_is_true: false }
+    }
 }
 
 /// A component vector with its identity, shared between all nodes that run it.
@@ -50,8 +62,15 @@ impl Stack {
 /// What was observed of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObservedNode {
+    /// Identity of the machine behind the name: another one has another. Empty where it isn't known.
+    #[serde(default)]
+    pub uid: Arc<str>,
     /// The pool whose selector matches; set by [`Inventory::assign_pools`].
     pub pool: Option<PoolName>,
+    /// All pools whose selectors match, when that are several: a finding, not a choice. `pool` is then the one it was in
+    /// before, where that is one of them.
+    #[serde(default)]
+    pub contested: Vec<PoolName>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its domains, by [`DomainKey::index`]; set by [`Inventory::assign_pools`].
@@ -232,19 +251,33 @@ impl ObservedNode {
 }
 
 impl Inventory {
-    /// Gives every node its pool and its domains according to `fleet`. A pure function of labels: it has to be called
-    /// again when the fleet or a node's labels change. Where two pools match (the loader warns of it), the first by
-    /// name wins, so that membership can't flap.
+    /// Gives every node its pool and its domains according to `fleet`. It has to be called again when the fleet or a node's
+    /// labels change. Where two pools match, the node stays in the one it is in, as long as that is one of them, and in
+    /// none otherwise: whoever widens a selector takes no nodes away from others.
     pub fn assign_pools(&mut self, fleet: &Fleet) {
         let mut by_cluster: BTreeMap<&str, Vec<(&PoolName, &drydock_spec::PoolSpec)>> = BTreeMap::new();
         for (name, pool) in &fleet.pools {
             by_cluster.entry(pool.cluster.as_str()).or_default().push((name, pool));
         }
         for (id, node) in &mut self.nodes {
-            let found = by_cluster.get(id.cluster()).and_then(|pools| {
-                pools.iter().find(|(_, p)| p.node_selector.iter().all(|(k, v)| node.labels.get(k) == Some(v)))
-            });
+            let pools = by_cluster.get(id.cluster()).map_or(&[][..], |pools| pools);
+            let matches = |pool: &drydock_spec::PoolSpec| {
+                pool.node_selector.iter().all(|(k, v)| node.labels.get(k) == Some(v))
+            };
+            let mut matching = pools.iter().filter(|(_, p)| matches(p));
+            let (first, second) = (matching.next(), matching.next());
+            let found = match second {
+                None => first,
+                Some(_) => pools.iter().find(|(name, p)| node.pool.as_ref() == Some(*name) && matches(p)),
+            };
+            let contested = match second {
+                None => Vec::new(),
+                Some(_) => {
+                    pools.iter().filter(|(_, p)| matches(p)).map(|(name, _)| (*name).clone()).collect()
+                }
+            };
             node.pool = found.map(|(name, _)| (*name).clone());
+            node.contested = contested;
             for key in DomainKey::ALL {
                 let value =
                     found.and_then(|(_, p)| p.domains.label(key)).and_then(|label| node.labels.get(label));

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use drydock_spec::{BudgetName, CheckClass, CheckName, ComponentName, LayoutId, PoolName, ReleaseId};
+use drydock_spec::{
+    BudgetName, CheckClass, CheckName, ComponentName, DomainKey, LayoutId, PoolName, ReleaseId,
+};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,28 @@ pub struct NodeRecord {
     pub incidents: u32,
     /// Newest good values before a change.
     pub baselines: BTreeMap<CheckName, Baseline>,
+    /// Where it stood when its record was last written: what is counted of it while it isn't seen.
+    #[serde(default)]
+    pub place: Option<Place>,
+    /// The newest reservation that ended as it should: its cordon was seen to be gone. A cordon of a later one that no
+    /// record speaks of may stand on a node that is half changed.
+    #[serde(default)]
+    pub released: Epoch,
+}
+
+/// Where a node stands, as its record remembers it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// The machine behind the name; empty where it wasn't known.
+    pub uid: String,
+    /// Since when it is this machine.
+    pub since: Option<Timestamp>,
+    /// Its pool.
+    pub pool: Option<PoolName>,
+    /// GPUs it should have.
+    pub gpus: u32,
+    /// Its domains, by kind.
+    pub domains: BTreeMap<DomainKey, String>,
 }
 
 /// A node's part in an open rollout.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use drydock_spec::{
-    BudgetName, BudgetUnit, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period,
+    BudgetName, BudgetUnit, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period, PoolName,
     ReleaseId, TeamName, WaveName,
 };
 use jiff::Timestamp;
@@ -41,7 +41,7 @@ pub enum Reason {
         adds: u32,
         held_by: Vec<NodeId>,
     },
-    /// A budget's floor.
+    /// A budget's floor. Of the `broken`, `missing` are documented and not there at all, and `spared` aren't charged.
     BudgetFloor {
         budget: BudgetName,
         each: Option<String>,
@@ -49,13 +49,21 @@ pub enum Reason {
         floor: u32,
         available: u32,
         broken: u32,
-        allowance: u32,
+        missing: u32,
+        spared: u32,
         adds: u32,
     },
     /// Enough nodes of one domain are away.
     Spread { key: DomainKey, domain: String, limit: u32, used: u32 },
     /// A job spans nodes that can't all go.
     Gang { gang: GangId, nodes: u32, inside: u32, ends: Option<Timestamp> },
+    /// A pod on it belongs to a job of which nothing else is seen: which nodes that spans isn't known.
+    UnknownGang { gang: GangId },
+    /// The selectors of several pools match it. It stays in the one it is in, where that is one of them.
+    TwoPools { pools: Vec<PoolName>, stays: Option<PoolName> },
+    /// It carries drydock's own cordon, and the ledger doesn't say that it was returned: it may be half changed, so it is
+    /// checked before it serves.
+    UnexplainedCordon {},
     /// Somebody else cordoned it.
     ForeignCordon { by: String },
     /// It isn't ready.
@@ -181,6 +189,9 @@ impl Reason {
             Self::BudgetFloor { .. } => "budgetFloor",
             Self::Spread { .. } => "spread",
             Self::Gang { .. } => "gang",
+            Self::UnknownGang { .. } => "unknownGang",
+            Self::TwoPools { .. } => "twoPools",
+            Self::UnexplainedCordon {} => "unexplainedCordon",
             Self::ForeignCordon { .. } => "foreignCordon",
             Self::NotReady { .. } => "notReady",
             Self::ClusterUnreachable { .. } => "clusterUnreachable",
@@ -248,6 +259,9 @@ impl Reason {
             | Self::BudgetInFlight { .. }
             | Self::BudgetFloor { .. }
             | Self::Spread { .. }
+            | Self::UnknownGang { .. }
+            | Self::TwoPools { .. }
+            | Self::UnexplainedCordon {}
             | Self::ForeignCordon { .. }
             | Self::NotReady { .. }
             | Self::ClusterUnreachable { .. }

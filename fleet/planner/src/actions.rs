@@ -37,7 +37,9 @@ impl Pass<'_> {
             return match (&record.quarantine, own) {
                 (Some(_), None) => Some(Ensure::Kept),
                 (Some(_), Some(_)) | (None, None) => None,
-                // A cordon of ours that nothing stands behind any more is taken away.
+                // It is checked first, on a visit of its own.
+                (None, Some(_)) if self.is_unexplained(i) => None,
+                // The visit it was for has ended well: it came late, and is taken away.
                 (None, Some(_)) => Some(Ensure::Returned),
             };
         };

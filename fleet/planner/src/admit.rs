@@ -7,7 +7,7 @@ use drydock_plan::{
 };
 use drydock_spec::{Batch, GatePoint};
 
-use crate::{pass::Pass, units::Unit};
+use crate::{domain::Domain, pass::Pass, units::Unit};
 
 impl Pass<'_> {
     /// Admits units of every open rollout, one after the other in their turn.
@@ -213,13 +213,13 @@ impl Pass<'_> {
     /// Units of a wave: its atomic domains, or its nodes.
     fn wave_units(&self, rollout: &RolloutRecord, wave: u16) -> u32 {
         let members = self.wave_nodes(&rollout.id, usize::from(wave));
-        let domains: BTreeSet<(Option<usize>, &str)> = match rollout.strategy.atomic.first() {
+        let domains: BTreeSet<(Option<Domain<'_>>, Option<usize>)> = match rollout.strategy.atomic.first() {
             None => return u32::try_from(members.len()).unwrap_or(u32::MAX),
             Some(key) => members
                 .iter()
-                .map(|&i| {
-                    let node = &self.frame.nodes[i];
-                    (node.pool, node.obs.domain(*key).map_or(node.id.as_str(), |d| d))
+                .map(|&i| match self.frame.domain(i, *key) {
+                    Some(domain) => (Some(domain), None),
+                    None => (None, Some(i)),
                 })
                 .collect(),
         };
@@ -296,7 +296,12 @@ impl Pass<'_> {
         for &i in &unit.nodes {
             self.count_reservation(i);
             self.lay_down(i);
-            self.reserve(i, rollout, unit, Step::Preflight);
+            // What is there wasn't verified, so nothing is learnt from checking it first, and it isn't given back as untouched.
+            let unexplained = self.is_unexplained(i);
+            self.reserve(i, rollout, unit, if unexplained { Step::Cordon } else { Step::Preflight });
+            if let Some(visit) = self.edit(i).visit.as_mut().filter(|_| unexplained) {
+                visit.changed = true;
+            }
             if let Some(a) = &mut self.edit(i).assignment {
                 a.batch = Some(batch);
             }

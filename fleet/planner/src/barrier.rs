@@ -160,9 +160,9 @@ impl Pass<'_> {
                 usual.as_millis().saturating_sub(spent.min(PREPARED.as_millis())),
             )
         };
-        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
         let movement = self.movement(&rollout, (rest(p50), rest(p90)));
-        if let Some(reason) = pool.and_then(|pool| self.closed(pool.name, pool.spec, movement)) {
+        let pool = self.frame.nodes[i].pool;
+        if let Some(reason) = pool.and_then(|pool| self.closed(i, pool, movement)) {
             return Some(reason);
         }
         self.floor_broken(members)

@@ -23,6 +23,8 @@ pub(crate) struct Counter {
     reserved: u32,
     broken: u32,
     broken_before: u32,
+    /// Of what is broken: documented, and not there at all.
+    missing: u32,
     /// Reserved or broken, each node once.
     away: u32,
 }
@@ -36,6 +38,8 @@ pub(crate) struct Counters {
     of_node: BTreeMap<usize, Vec<u32>>,
     /// Nodes in flight, those reserved in this pass included.
     flying: Vec<usize>,
+    /// The pool that every node is counted in.
+    homes: Vec<Option<usize>>,
 }
 
 impl Counters {
@@ -51,8 +55,9 @@ impl Counters {
         })
     }
     /// The counters a node touches.
-    fn touched(&self, frame: &Frame<'_>, i: usize) -> impl Iterator<Item = u32> {
-        let pool = frame.nodes[i].pool.and_then(|p| self.of_pool.get(p));
+    fn touched(&self, i: usize) -> impl Iterator<Item = u32> {
+        let home = self.homes.get(i).copied().flatten();
+        let pool = home.and_then(|p| self.of_pool.get(p));
         pool.into_iter().flatten().chain(self.of_node.get(&i).into_iter().flatten()).copied()
     }
 }
@@ -98,17 +103,20 @@ fn active<'a>(frame_input: &crate::Input<'a>) -> Vec<ActiveBudget<'a>> {
 }
 
 impl Pass<'_> {
-    /// Counts everything, once per pass; later reservations are added one by one.
+    /// Counts everything, once per pass; later reservations are added one by one. Nodes that aren't seen count like any
+    /// other that is broken, in the pool and the domains where they were last.
     pub(crate) fn count(&mut self) {
         if self.counters.is_some() {
             return;
         }
         let budgets = active(&self.input);
+        let homes: Vec<Option<usize>> = (0..self.frame.nodes.len()).map(|i| self.home(i)).collect();
         let mut counts = Counters {
             counters: Vec::new(),
             of_pool: vec![Vec::new(); self.frame.pools.len()],
             of_node: BTreeMap::new(),
             flying: self.visiting(),
+            homes: Vec::new(),
         };
         let mut index: BTreeMap<(usize, Option<String>), u32> = BTreeMap::new();
         let per_pool = self.budgets_of_pools(&budgets);
@@ -121,21 +129,34 @@ impl Pass<'_> {
                 }
             }
         }
-        for i in 0..self.frame.nodes.len() {
-            let node = self.frame.nodes[i];
-            let Some(pool) = node.pool else { continue };
-            for &b in per_pool[pool].iter().filter(|&&b| by_node(budgets[b].spec)) {
-                if let Some(each) = each_of_node(&self.frame, &self.input, i, budgets[b].spec) {
-                    let at = counts.at(&mut index, b, each);
-                    counts.of_node.entry(i).or_default().push(at);
+        let mut known = vec![0u32; self.frame.pools.len()];
+        for (i, home) in homes.iter().enumerate() {
+            let reserved = self.rec(i).visit.is_some();
+            let mine: Vec<(usize, Option<String>)> = match home {
+                Some(pool) => {
+                    known[*pool] += 1;
+                    let by_node = per_pool[*pool].iter().filter(|&&b| by_node(budgets[b].spec));
+                    by_node
+                        .filter_map(|&b| Some((b, self.each_of_node(i, *home, budgets[b].spec)?)))
+                        .collect()
                 }
+                // Its pool is gone from Git, and it is still in the middle of its visit: whatever isn't about pools counts it.
+                None if reserved => (0..budgets.len())
+                    .filter_map(|b| Some((b, self.each_of_node(i, None, budgets[b].spec)?)))
+                    .collect(),
+                None => continue,
+            };
+            for (b, each) in mine {
+                let at = counts.at(&mut index, b, each);
+                counts.of_node.entry(i).or_default().push(at);
             }
-            let (reserved, broken) = (self.rec(i).visit.is_some(), self.broken(i));
+            let broken = self.broken(i);
             let before = broken && self.was_there_before(i);
-            let Counters { counters, of_pool, of_node, flying: _ } = &mut counts;
-            for &at in of_pool[pool].iter().chain(of_node.get(&i).into_iter().flatten()) {
+            let Counters { counters, of_pool, of_node, .. } = &mut counts;
+            let whole = home.map_or(&[][..], |pool| &of_pool[pool]);
+            for &at in whole.iter().chain(of_node.get(&i).into_iter().flatten()) {
                 let counter = &mut counters[at as usize];
-                let weight = weight(budgets[counter.budget].spec, node.gpus);
+                let weight = weight(budgets[counter.budget].spec, self.frame.nodes[i].gpus);
                 counter.size += weight;
                 counter.reserved += if reserved { weight } else { 0 };
                 counter.broken += if broken { weight } else { 0 };
@@ -143,7 +164,48 @@ impl Pass<'_> {
                 counter.away += if reserved || broken { weight } else { 0 };
             }
         }
+        // What the documents say is there and nobody has a record of is away as well: losing nodes never loosens a floor.
+        for (pool, known) in known.into_iter().enumerate() {
+            let spec = self.frame.pools[pool].spec;
+            let missing = spec.nodes.min.unwrap_or(0).saturating_sub(known);
+            for &at in counts.of_pool[pool].iter().filter(|_| missing > 0) {
+                let counter = &mut counts.counters[at as usize];
+                let weight = weight(budgets[counter.budget].spec, spec.gpu.count).saturating_mul(missing);
+                counter.size += weight;
+                counter.broken += weight;
+                counter.broken_before += weight;
+                counter.missing += weight;
+                counter.away += weight;
+            }
+        }
+        counts.homes = homes;
         self.counters = Some(counts);
+    }
+
+    /// Which count of a budget a node belongs to: `Some(None)` for the only one, `None` for none.
+    fn each_of_node(&self, i: usize, home: Option<usize>, spec: &BudgetSpec) -> Option<Option<String>> {
+        if !self.covers(i, &spec.scope) {
+            return None;
+        }
+        if let Some(key) = spec.each.and_then(domain_of) {
+            return Some(Some(self.frame.domain_text(self.frame.domain(i, key)?)));
+        }
+        if let Some(pool) = home {
+            return each_of_pool(&self.frame, &self.input, pool, spec);
+        }
+        let cluster = self.frame.nodes[i].id.cluster();
+        let region = || {
+            let clusters = &self.input.fleet.clusters;
+            clusters.iter().find(|(name, _)| name.as_str() == cluster).and_then(|(_, c)| c.region.clone())
+        };
+        match spec.each {
+            None => Some(None),
+            Some(Each::Cluster) => Some(Some(cluster.to_owned())),
+            Some(Each::Region) => region().map(Some),
+            Some(
+                Each::Pool | Each::Tenant | Each::NvlinkDomain | Each::ScalableUnit | Each::Rack | Each::Rail,
+            ) => None,
+        }
     }
 
     /// If it is broken, no rollout has had a hand in it. Between two rollouts it has no part in any, but its visit or soak
@@ -176,7 +238,7 @@ impl Pass<'_> {
         // What the unit adds to each counter: to what is in flight, and to what is away.
         let mut adds: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         for &i in unit {
-            for at in counts.touched(&self.frame, i) {
+            for at in counts.touched(i) {
                 let weight =
                     weight(budgets[counts.counters[at as usize].budget].spec, self.frame.nodes[i].gpus);
                 let add = adds.entry(at).or_default();
@@ -246,7 +308,8 @@ impl Pass<'_> {
             floor,
             available,
             broken: counter.broken,
-            allowance: spared,
+            missing: counter.missing,
+            spared,
             adds: away,
         })
     }
@@ -264,17 +327,10 @@ impl Pass<'_> {
     fn one_domain(&self, spec: &BudgetSpec, at: u32, unit: &[usize]) -> bool {
         let Some(key) = spec.at_least_domain else { return false };
         let Some(counts) = &self.counters else { return false };
-        let Some(domain) = unit.first().and_then(|&i| self.frame.nodes[i].obs.domain(key)) else {
-            return false;
-        };
-        let same = |i: usize| self.frame.nodes[i].obs.domain(key) == Some(domain);
+        let Some(domain) = unit.first().and_then(|&i| self.frame.domain(i, key)) else { return false };
+        let same = |i: usize| self.frame.domain(i, key) == Some(domain);
         unit.iter().all(|&i| same(i))
-            && counts
-                .flying
-                .iter()
-                .copied()
-                .filter(|&i| counts.touched(&self.frame, i).any(|t| t == at))
-                .all(same)
+            && counts.flying.iter().copied().filter(|&i| counts.touched(i).any(|t| t == at)).all(same)
     }
 
     /// Nodes in flight, those reserved in this pass included.
@@ -289,7 +345,7 @@ impl Pass<'_> {
             .flying
             .iter()
             .copied()
-            .filter(|&i| counts.touched(&self.frame, i).any(|t| t == at))
+            .filter(|&i| counts.touched(i).any(|t| t == at))
             .take(3)
             .map(|i| self.frame.nodes[i].id.clone())
             .collect()
@@ -305,7 +361,7 @@ impl Pass<'_> {
         if fresh {
             counts.flying.push(i);
         }
-        let touched: Vec<u32> = counts.touched(&self.frame, i).collect();
+        let touched: Vec<u32> = counts.touched(i).collect();
         for at in touched {
             let counter = &mut counts.counters[at as usize];
             let weight = weight(budgets[counter.budget].spec, gpus);
@@ -321,7 +377,7 @@ impl Pass<'_> {
         let counts = self.counters.as_ref()?;
         let mut weights: BTreeMap<u32, u32> = BTreeMap::new();
         for &i in unit {
-            for at in counts.touched(&self.frame, i) {
+            for at in counts.touched(i) {
                 let spec = budgets[counts.counters[at as usize].budget].spec;
                 *weights.entry(at).or_default() += weight(spec, self.frame.nodes[i].gpus);
             }
@@ -335,8 +391,8 @@ impl Pass<'_> {
             }
             let unit_word = drydock_plan::BudgetUnitText::from(spec.unit);
             let whole_domain = spec.at_least_domain.is_some_and(|key| {
-                let domain = unit.first().and_then(|&i| self.frame.nodes[i].obs.domain(key));
-                domain.is_some() && unit.iter().all(|&i| self.frame.nodes[i].obs.domain(key) == domain)
+                let domain = unit.first().and_then(|&i| self.frame.domain(i, key));
+                domain.is_some() && unit.iter().all(|&i| self.frame.domain(i, key) == domain)
             });
             let limit = spec.max_in_flight.map(|max| self.limit(spec, counter, max, unit));
             if let Some(limit) = limit.filter(|&l| adds > l && !whole_domain) {
@@ -353,7 +409,7 @@ impl Pass<'_> {
 
 impl Counter {
     fn new(budget: usize, each: Option<String>) -> Self {
-        Self { budget, each, size: 0, reserved: 0, broken: 0, broken_before: 0, away: 0 }
+        Self { budget, each, size: 0, reserved: 0, broken: 0, broken_before: 0, missing: 0, away: 0 }
     }
 }
 
@@ -382,29 +438,9 @@ fn each_of_pool(
         Some(Each::Region) => input.fleet.clusters.get(&pool.spec.cluster)?.region.clone()?,
         Some(Each::Cluster) => pool.spec.cluster.to_string(),
         Some(Each::Tenant) => pool.spec.tenant.as_ref()?.to_string(),
-        // Names of domains repeat between pools, so the pool is part of them.
-        Some(Each::Pool | Each::NvlinkDomain | Each::ScalableUnit | Each::Rack | Each::Rail) => {
-            pool.name.to_string()
-        }
+        Some(Each::Pool) => pool.name.to_string(),
+        // That depends on the node.
+        Some(Each::NvlinkDomain | Each::ScalableUnit | Each::Rack | Each::Rail) => return None,
     };
     Some(Some(value))
-}
-
-fn each_of_node(
-    frame: &Frame<'_>,
-    input: &crate::Input<'_>,
-    i: usize,
-    spec: &BudgetSpec,
-) -> Option<Option<String>> {
-    let node = &frame.nodes[i];
-    if let Some(domain) = &spec.scope.domain
-        && node.obs.domain(domain.key).map(|d| &**d) != Some(domain.value.as_str())
-    {
-        return None;
-    }
-    let pool = each_of_pool(frame, input, node.pool?, spec)?;
-    match spec.each.and_then(domain_of) {
-        Some(key) => Some(Some(format!("{}/{}", pool?, node.obs.domain(key)?))),
-        None => Some(pool),
-    }
 }

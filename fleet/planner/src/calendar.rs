@@ -3,7 +3,7 @@
 
 use drydock_plan::Reason;
 use drydock_spec::{
-    CalendarName, CalendarSpec, Day, Fleet, Freeze, FreezeAllow, MustFit, Period, PoolName, PoolSpec, Window,
+    CalendarName, CalendarSpec, Day, Fleet, Freeze, FreezeAllow, MustFit, Period, PoolSpec, Scope, Window,
 };
 use jiff::{
     Timestamp, ToSpan,
@@ -71,15 +71,14 @@ pub(crate) struct Movement {
     pub p90: Period,
 }
 
-/// Why a unit of this pool may not start now, if it may not.
+/// Why a node of this pool may not start now, if it may not. `covering` tells which scopes are about it.
 pub(crate) fn closed(
     fleet: &Fleet,
-    name: &PoolName,
     pool: &PoolSpec,
+    covering: &dyn Fn(&Scope) -> bool,
     movement: Movement,
     now: Timestamp,
 ) -> Option<Reason> {
-    let covering = |scope: &drydock_spec::Scope| scope.covers_pool(fleet, name, pool);
     for (calendar, spec) in &fleet.calendars {
         let frozen = spec.freezes.iter().find(|f| covering(&f.scope) && holds(f, movement, now));
         if let Some(freeze) = frozen {
@@ -167,15 +166,11 @@ fn judge(
     None
 }
 
-/// Whether some window that covers the pool is open, or none covers it. Freezes hold back what hasn't begun; they take
+/// Whether some window that covers the node is open, or none covers it. Freezes hold back what hasn't begun; they take
 /// nothing back.
-pub(crate) fn inside_window(fleet: &Fleet, name: &PoolName, pool: &PoolSpec, now: Timestamp) -> bool {
-    let mut windows = fleet
-        .calendars
-        .values()
-        .flat_map(|spec| &spec.windows)
-        .filter(|w| w.scope.covers_pool(fleet, name, pool))
-        .peekable();
+pub(crate) fn inside_window(fleet: &Fleet, covering: &dyn Fn(&Scope) -> bool, now: Timestamp) -> bool {
+    let mut windows =
+        fleet.calendars.values().flat_map(|spec| &spec.windows).filter(|w| covering(&w.scope)).peekable();
     windows.peek().is_none() || windows.any(|w| opening(w, now).is_some_and(|o| o.opens <= now))
 }
 

@@ -11,7 +11,7 @@ use drydock_plan::{
 };
 use drydock_spec::{ComponentClass, DriftPolicy, FailureAction, PolicyName, PolicySpec, PoolName};
 
-use crate::{order::hash, pass::Pass, rollback::collapsed};
+use crate::{domain::Domain, order::hash, pass::Pass, rollback::collapsed};
 
 /// A node that was left out because it failed its checks is tried again after this: as long as a check's result
 /// counts as fresh. It doubles every time, since each try is a rollout of its own for people to read.
@@ -25,7 +25,8 @@ impl Pass<'_> {
     pub(crate) fn candidates(&mut self, policy: &PolicyName, spec: &PolicySpec) -> Vec<usize> {
         let mut found = Vec::new();
         for i in 0..self.frame.nodes.len() {
-            let Some(pool) = self.frame.nodes[i].pool else { continue };
+            let node = &self.frame.nodes[i];
+            let Some(pool) = node.pool.filter(|_| node.seen && !node.contested) else { continue };
             let view = &self.frame.pools[pool];
             if view.policy.is_none_or(|(name, _)| name != policy) || self.rec(i).assignment.is_some() {
                 continue;
@@ -33,7 +34,8 @@ impl Pass<'_> {
             let target = view.target.clone();
             let obs = self.frame.nodes[i].obs;
             let same_layout = target.layout.is_none() || obs.layout == target.layout;
-            if obs.running.id == target.release && same_layout || self.needs(i, &target).is_empty() {
+            let there = obs.running.id == target.release && same_layout || self.needs(i, &target).is_empty();
+            if there && !self.is_unexplained(i) {
                 continue;
             }
             match self.left_alone(i, &target, spec) {
@@ -58,7 +60,11 @@ impl Pass<'_> {
             return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout });
         }
         let proven = record.last_known_good.as_ref() == Some(target);
-        if spec.drift == DriftPolicy::Hold && proven && !self.put_there(i, pool.name) {
+        if spec.drift == DriftPolicy::Hold
+            && proven
+            && !self.is_unexplained(i)
+            && !self.put_there(i, pool.name)
+        {
             let running = node.obs.running.id.clone();
             return Some(Reason::DriftHeld { running, wanted: target.release.clone() });
         }
@@ -106,6 +112,7 @@ impl Pass<'_> {
             self.input.ledger.rollouts.values().flat_map(|r| r.failures.iter().map(move |f| (r, f)));
         let (rollout, failure) = failures
             .filter(|(_, f)| f.node == *node && f.release == *release && f.blame == Blame::Version)
+            .filter(|(_, f)| self.is_same_machine(i, f.at))
             .filter(|(r, f)| !other_layout(r, f))
             .max_by_key(|(_, f)| f.at)?;
         // What Git says for the first time in this pass counts in this pass.
@@ -314,17 +321,18 @@ impl Pass<'_> {
                 why.insert(format!("no wave selects pool {pool}"));
             }
         }
-        let mut domains: BTreeMap<(Option<usize>, String), Vec<usize>> = BTreeMap::new();
+        let mut domains: BTreeMap<(Option<Domain<'_>>, usize), Vec<usize>> = BTreeMap::new();
         for &i in nodes {
-            let node = &self.frame.nodes[i];
-            let domain = strategy.atomic.iter().find_map(|key| node.obs.domain(*key));
-            let key = domain.map_or_else(|| node.id.to_string(), ToString::to_string);
-            domains.entry((node.pool, key)).or_default().push(i);
+            let domain = strategy.atomic.iter().find_map(|key| self.frame.domain(i, *key));
+            let alone = if domain.is_some() { 0 } else { i };
+            domains.entry((domain, alone)).or_default().push(i);
         }
         // One unit of each size and pool tells for all of them.
+        let units: Vec<Vec<usize>> = domains.into_values().collect();
         let mut seen = BTreeSet::new();
-        for ((pool, _), unit) in domains {
-            if !seen.insert((pool, unit.len())) {
+        for unit in units {
+            let pools: BTreeSet<Option<usize>> = unit.iter().map(|&i| self.frame.nodes[i].pool).collect();
+            if !seen.insert((pools, unit.len())) {
                 continue;
             }
             // A budget that lets it go and never lets it go back is found out when it is too late.

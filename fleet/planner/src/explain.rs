@@ -37,6 +37,7 @@ pub fn why(input: &Input<'_>, node: &NodeId) -> Option<Explanation> {
     let mut pass = Pass::new(*input);
     let i = pass.frame.find(node)?;
     pass.close_gone_nodes();
+    pass.identify();
     pass.take_intents();
     pass.follow_git();
     pass.step_nodes();

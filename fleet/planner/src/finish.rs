@@ -1,8 +1,8 @@
 //! Ends: of visits, and of rollouts.
 
 use drydock_plan::{
-    Blame, HaltLimit, LedgerChange, NodeId, NodeOutcome, NodeRecord, PauseReason, RolloutEvent, RolloutId,
-    RolloutKind, RolloutRecord, RolloutState, RolloutSummary, SkipReason, Soak, VisitEnd, WaveState,
+    Blame, HaltLimit, NodeOutcome, PauseReason, RolloutEvent, RolloutId, RolloutKind, RolloutRecord,
+    RolloutState, SkipReason, Soak, VisitEnd, WaveState,
 };
 use drydock_spec::FailureAction;
 
@@ -43,6 +43,7 @@ impl Pass<'_> {
         let for_this = visit.to == assignment.target;
         let record = self.intend(i);
         record.visit = None;
+        record.released = record.epoch;
         match end {
             VisitEnd::Upgraded if for_this => {
                 record.soak = Some(Soak {
@@ -69,6 +70,11 @@ impl Pass<'_> {
                 // In this very pass, or admission would take it again before anybody can say so.
                 if end == VisitEnd::GivenBack && self.skip_is_asked(i) {
                     self.skip(i, SkipReason::Control);
+                } else if end == VisitEnd::GivenBack && self.is_nobodys(i) {
+                    self.take_out(i);
+                    let node = self.frame.nodes[i].id.clone();
+                    let why = "no pool asks for it any more".to_owned();
+                    self.log(&visit.rollout, RolloutEvent::Skipped { node, why });
                 } else if end == VisitEnd::GivenBack && self.is_kept_only(i) {
                     self.skip(i, SkipReason::RolloutEnded);
                 }
@@ -203,7 +209,7 @@ impl Pass<'_> {
 
     /// Ends a rollout: its nodes are ordinary nodes again, and its counts are kept.
     pub(crate) fn close(&mut self, id: &RolloutId, state: RolloutState, why: &str) {
-        let mut summary = self.count_outcomes(id);
+        let summary = self.count_outcomes(id);
         if state == RolloutState::Succeeded {
             self.good_along(id);
         }
@@ -216,7 +222,6 @@ impl Pass<'_> {
             record.soak = None;
         }
         self.forget_roster();
-        self.close_absent(id, &mut summary);
         if let Some(rollout) = self.edit_rollout(id) {
             // A parent that was closed with counts already keeps them: its nodes went to its child.
             if rollout.summary.is_none() {
@@ -225,30 +230,5 @@ impl Pass<'_> {
             rollout.head_of_line = None;
         }
         self.set_state(id, state, why);
-    }
-
-    /// Nodes that aren't seen and of which it isn't known whether they are gone: what they had to do with the rollout
-    /// is over as well. Should one come back with a cordon, nothing stands behind that any more and it is taken away.
-    fn close_absent(&mut self, id: &RolloutId, summary: &mut RolloutSummary) {
-        let forgotten = |node: &NodeId| {
-            self.changes.iter().any(|c| matches!(c, LedgerChange::ForgetNode(other) if other == node))
-        };
-        let absent: Vec<(NodeId, NodeRecord)> = self
-            .frame
-            .absent
-            .iter()
-            .filter(|(node, r)| r.assignment.as_ref().is_some_and(|a| a.rollout == *id) && !forgotten(node))
-            .map(|(node, r)| ((*node).clone(), (*r).clone()))
-            .collect();
-        for (node, mut record) in absent {
-            summary.nodes += 1;
-            summary.gone += 1;
-            record.assignment = None;
-            record.soak = None;
-            if record.visit.take().is_some() {
-                record.generation = record.generation.next();
-            }
-            self.changes.push(LedgerChange::Node(node, Box::new(record)));
-        }
     }
 }

@@ -45,7 +45,7 @@ impl Pass<'_> {
     fn named_rollouts(&self) -> BTreeSet<RolloutId> {
         let mut named = BTreeSet::new();
         let records = (0..self.frame.nodes.len()).map(|i| self.rec(i));
-        for record in records.chain(self.frame.absent.iter().map(|(_, record)| *record)) {
+        for record in records.chain(self.frame.gone.iter().map(|(_, record)| *record)) {
             let NodeRecord { assignment, visit, soak, quarantine, .. } = record;
             named.extend(assignment.iter().map(|a| &a.rollout).cloned());
             named.extend(visit.iter().map(|v| &v.rollout).cloned());

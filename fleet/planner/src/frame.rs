@@ -1,14 +1,18 @@
 //! What a pass looks at, joined once: nodes with their records, pools with their targets.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
-use drydock_plan::{NodeId, NodeRecord, ObservedNode};
-use drydock_spec::PoolName;
+use drydock_plan::{Cordon, NodeId, NodeRecord, ObservedCluster, ObservedNode, Stack, Work};
+use drydock_spec::{PoolName, ReleaseVector};
 use jiff::Timestamp;
 
 use crate::{
     Input,
     desired::{PoolView, pool_views},
+    gone::Roll,
 };
 
 /// A cluster that can't tell anything newer than this isn't acted on. Three missed watch heartbeats of a minute, and
@@ -17,15 +21,36 @@ const STALE_AFTER: jiff::SignedDuration = jiff::SignedDuration::from_secs(300);
 
 static UNTOUCHED: LazyLock<NodeRecord> = LazyLock::new(NodeRecord::default);
 
+/// What is known of a node that isn't seen: nothing. It isn't ready, so it counts as away; its cluster is stale, so
+/// nothing is judged by it or asked of it.
+static UNSEEN: LazyLock<ObservedNode> = LazyLock::new(|| ObservedNode {
+    uid: Arc::from(""),
+    pool: None,
+    contested: Vec::new(),
+    labels: BTreeMap::new(),
+    domains: [None, None, None, None],
+    gpus: 0,
+    kernel: Arc::from(""),
+    boot_id: 0,
+    ready: false,
+    ready_since: Timestamp::UNIX_EPOCH,
+    cordon: Cordon::default(),
+    running: Arc::new(Stack::new(ReleaseVector(BTreeMap::new()))),
+    layout: None,
+    work: Work::default(),
+    faults: Vec::new(),
+    report: None,
+});
+
 /// Nodes and pools of a pass.
 pub(crate) struct Frame<'a> {
     pub pools: Vec<PoolView<'a>>,
     pub pool_index: BTreeMap<&'a PoolName, usize>,
     pub clusters: Vec<ClusterView<'a>>,
-    /// In the order of ids.
+    /// Nodes that are seen, and those that have a record and aren't known to be gone, in the order of ids.
     pub nodes: Vec<NodeView<'a>>,
-    /// Records whose node isn't in the inventory.
-    pub absent: Vec<(&'a NodeId, &'a NodeRecord)>,
+    /// Records whose node is gone.
+    pub gone: Vec<(&'a NodeId, &'a NodeRecord)>,
 }
 
 pub(crate) struct ClusterView<'a> {
@@ -44,6 +69,10 @@ pub(crate) struct NodeView<'a> {
     pub cluster: usize,
     /// GPUs it should have: what it weighs in budgets counted in GPUs.
     pub gpus: u32,
+    /// It is in the inventory.
+    pub seen: bool,
+    /// Two pools want it, and the ledger gives it to none of them: no pool moves it.
+    pub contested: bool,
 }
 
 impl<'a> Frame<'a> {
@@ -51,25 +80,24 @@ impl<'a> Frame<'a> {
         let pools = pool_views(input.fleet);
         let pool_index: BTreeMap<&PoolName, usize> =
             pools.iter().enumerate().map(|(i, p)| (p.name, i)).collect();
-        let stale = |seen: Timestamp, error: &Option<String>| match error {
-            Some(error) => Some((seen, error.clone())),
-            None if input.now.duration_since(seen) > STALE_AFTER => {
-                Some((seen, "no news from it".to_owned()))
-            }
-            None => None,
+        let roll = Roll::new(input.fleet, input.inventory);
+        let mut frame = Self {
+            pools,
+            pool_index,
+            clusters: Vec::new(),
+            nodes: Vec::with_capacity(input.inventory.nodes.len()),
+            gone: Vec::new(),
         };
-        let mut clusters: Vec<ClusterView<'a>> = input
-            .inventory
-            .clusters
-            .iter()
-            .map(|(name, c)| ClusterView { name: name.as_str(), stale: stale(c.seen_at, &c.error) })
-            .collect();
-        let mut nodes = Vec::with_capacity(input.inventory.nodes.len());
-        let mut absent = Vec::new();
+        frame.clusters.extend(
+            input
+                .inventory
+                .clusters
+                .iter()
+                .map(|(name, c)| ClusterView { name: name.as_str(), stale: stale_since(c, input.now) }),
+        );
+        let answers = |c: &ObservedCluster| stale_since(c, input.now).is_none();
         let mut records = input.ledger.nodes.iter();
         let mut next = records.next();
-        let mut pool_hint = 0;
-        let mut cluster_hint = 0;
         for (id, obs) in &input.inventory.nodes {
             let mut rec = &*UNTOUCHED;
             // Both maps are sorted alike, so they are walked side by side, with one comparison for each step.
@@ -83,29 +111,83 @@ impl<'a> Frame<'a> {
                     rec = record;
                     break;
                 }
-                absent.push((other, record));
+                frame.take_unseen(&roll, input, other, record, answers);
             }
-            // Neighbours mostly share cluster and pool, so the last answer is tried first.
-            if clusters.get(cluster_hint).is_none_or(|c| c.name != id.cluster()) {
-                cluster_hint = clusters.iter().position(|c| c.name == id.cluster()).unwrap_or_else(|| {
-                    clusters.push(ClusterView {
-                        name: id.cluster(),
-                        stale: Some((Timestamp::UNIX_EPOCH, "never seen".to_owned())),
-                    });
-                    clusters.len() - 1
-                });
-            }
-            let pool = obs.pool.as_ref().and_then(|name| {
-                if pools.get(pool_hint).is_none_or(|p| p.name != name) {
-                    pool_hint = *pool_index.get(name)?;
-                }
-                Some(pool_hint)
-            });
-            let gpus = pool.and_then(|p| pools.get(p)).map_or(obs.gpus, |p| p.spec.gpu.count);
-            nodes.push(NodeView { id, obs, rec, pool, cluster: cluster_hint, gpus });
+            frame.take_seen(id, obs, rec);
         }
-        absent.extend(next.into_iter().chain(records));
-        Self { pools, pool_index, clusters, nodes, absent }
+        for (id, record) in next.into_iter().chain(records) {
+            frame.take_unseen(&roll, input, id, record, answers);
+        }
+        frame
+    }
+
+    fn take_seen(&mut self, id: &'a NodeId, obs: &'a ObservedNode, rec: &'a NodeRecord) {
+        let owner = if obs.contested.is_empty() { None } else { owner(rec) };
+        let owned = owner.filter(|pool| obs.contested.contains(pool));
+        let contested = !obs.contested.is_empty() && owned.is_none();
+        let pool = owned.or(obs.pool.as_ref()).and_then(|name| self.pool_at(name));
+        self.push(NodeView { id, obs, rec, pool, cluster: 0, gpus: 0, seen: true, contested });
+    }
+
+    fn take_unseen(
+        &mut self,
+        roll: &Roll<'a>,
+        input: &Input<'a>,
+        id: &'a NodeId,
+        rec: &'a NodeRecord,
+        answers: impl Fn(&ObservedCluster) -> bool,
+    ) {
+        if roll.is_gone(id, answers) {
+            self.gone.push((id, rec));
+            return;
+        }
+        let pool = owner(rec).and_then(|name| self.pool_at(name));
+        self.push(NodeView {
+            id,
+            obs: &UNSEEN,
+            rec,
+            pool,
+            cluster: 0,
+            gpus: 0,
+            seen: false,
+            contested: false,
+        });
+        let at = self.nodes.last().map_or(0, |n| n.cluster);
+        let found = input.inventory.clusters.iter().find(|(name, _)| name.as_str() == id.cluster());
+        if let (Some(view), Some((name, cluster))) = (self.clusters.get_mut(at), found)
+            && view.stale.is_none()
+            && roll.is_suspiciously_empty(name.as_str(), cluster)
+        {
+            let text = "it answers and lists no nodes with GPUs, which is taken for an error".to_owned();
+            view.stale = Some((cluster.seen_at, text));
+        }
+    }
+
+    fn push(&mut self, mut node: NodeView<'a>) {
+        // Neighbours mostly share their cluster, so the last answer is tried first.
+        let hint = self.nodes.last().map_or(0, |n| n.cluster);
+        let name = node.id.cluster();
+        node.cluster = if self.clusters.get(hint).is_some_and(|c| c.name == name) {
+            hint
+        } else {
+            self.clusters.iter().position(|c| c.name == name).unwrap_or_else(|| {
+                let stale = Some((Timestamp::UNIX_EPOCH, "never seen".to_owned()));
+                self.clusters.push(ClusterView { name, stale });
+                self.clusters.len() - 1
+            })
+        };
+        let part = || node.rec.assignment.as_ref().and_then(|a| self.pool_at(&a.pool));
+        let documented = node.pool.or_else(part).and_then(|p| self.pools.get(p)).map(|p| p.spec.gpu.count);
+        let remembered = || node.rec.place.as_ref().map_or(0, |place| place.gpus);
+        node.gpus = documented.unwrap_or_else(|| node.obs.gpus.max(remembered()));
+        self.nodes.push(node);
+    }
+
+    fn pool_at(&self, name: &PoolName) -> Option<usize> {
+        // Neighbours mostly share their pool, so the last answer is tried first.
+        let hint = self.nodes.last().and_then(|n| n.pool);
+        hint.filter(|p| self.pools.get(*p).is_some_and(|p| p.name == name))
+            .or_else(|| self.pool_index.get(name).copied())
     }
 
     pub(crate) fn find(&self, id: &NodeId) -> Option<usize> {
@@ -115,5 +197,21 @@ impl<'a> Frame<'a> {
     /// Why the facts about a node can't be acted on.
     pub(crate) fn stale(&self, i: usize) -> Option<&(Timestamp, String)> {
         self.clusters.get(self.nodes.get(i)?.cluster)?.stale.as_ref()
+    }
+}
+
+/// The pool that the ledger has a node in.
+fn owner(rec: &NodeRecord) -> Option<&PoolName> {
+    let part = rec.assignment.as_ref().map(|a| &a.pool);
+    part.or_else(|| rec.place.as_ref()?.pool.as_ref())
+}
+
+fn stale_since(cluster: &ObservedCluster, now: Timestamp) -> Option<(Timestamp, String)> {
+    match &cluster.error {
+        Some(error) => Some((cluster.seen_at, error.clone())),
+        None if now.duration_since(cluster.seen_at) > STALE_AFTER => {
+            Some((cluster.seen_at, "no news from it".to_owned()))
+        }
+        None => None,
     }
 }

@@ -26,13 +26,12 @@ impl Pass<'_> {
         rollout: &RolloutRecord,
         policy: Gangs,
     ) -> Option<Reason> {
-        let here = unit.nodes.iter().filter(|&&i| self.frame.nodes[i].obs.work.gangs.contains(gang)).count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let Some(observed) = self.input.inventory.gangs.get(gang) else {
             // It is seen on the node and nowhere else: where it runs besides isn't known, so it isn't cut.
             let held = policy == Gangs::Avoid || self.still_waits_for(gang, rollout);
-            let (gang, nodes) = (gang.clone(), count(here));
-            return held.then_some(Reason::Gang { gang, nodes, inside: nodes, ends: None });
+            let gang = gang.clone();
+            return held.then_some(Reason::UnknownGang { gang });
         };
         let outside = self.gang_outside(gang, &unit.nodes);
         let may_go = match policy {

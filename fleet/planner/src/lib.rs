@@ -13,7 +13,9 @@ mod budgets;
 mod calendar;
 pub mod check;
 mod create;
+mod cut;
 mod desired;
+mod domain;
 mod explain;
 mod exposure;
 mod fight;
@@ -21,8 +23,9 @@ mod finish;
 mod forget;
 mod frame;
 mod gone;
-mod held;
 mod head;
+mod held;
+mod identity;
 mod intents;
 mod jobs;
 mod judge;
@@ -53,6 +56,7 @@ use drydock_spec::Fleet;
 use jiff::Timestamp;
 
 pub use calendar::{Opening, opening};
+pub use cut::{Cut, cut_down};
 pub use desired::{PoolTarget, pool_targets};
 pub use explain::{Explanation, why};
 pub use exposure::exposure_bound;
@@ -76,6 +80,7 @@ pub struct Input<'a> {
 pub fn plan(input: &Input<'_>) -> Planned {
     let mut pass = pass::Pass::new(*input);
     pass.close_gone_nodes();
+    pass.identify();
     pass.take_intents();
     pass.follow_git();
     pass.step_nodes();

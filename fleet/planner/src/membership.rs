@@ -113,9 +113,10 @@ impl Pass<'_> {
 
     /// Both are in one domain that has to move as a whole.
     pub(crate) fn move_together(&self, i: usize, j: usize, atomic: &[DomainKey]) -> bool {
-        let (a, b) = (&self.frame.nodes[i], &self.frame.nodes[j]);
-        a.pool == b.pool
-            && atomic.iter().any(|&k| a.obs.domain(k).is_some() && a.obs.domain(k) == b.obs.domain(k))
+        atomic.iter().any(|&k| {
+            let domain = self.frame.domain(i, k);
+            domain.is_some() && domain == self.frame.domain(j, k)
+        })
     }
 
     pub(crate) fn combination(&self, i: usize, cover: &[Cover]) -> Vec<String> {

@@ -11,11 +11,12 @@ use drydock_plan::{
     ApplyItem, HISTORY_MAX, HistoryEntry, LayoutId, LedgerChange, NodeRecord, Plan, Planned, Reason,
     ReleaseId, RolloutEvent, RolloutId, RolloutRecord, RolloutState, Target, Wait,
 };
-use drydock_spec::{ComponentName, DomainKey, PolicySpec, PoolName, PoolSpec, ReleaseVector};
+use drydock_spec::{ComponentName, DomainKey, PolicySpec, PoolSpec, ReleaseVector};
 use jiff::Timestamp;
 
 use crate::{
-    Input, budgets::Counters, calendar::Movement, desired, frame::Frame, head::Head, shared::Carriers,
+    Input, budgets::Counters, calendar::Movement, desired, domain::Domain, frame::Frame, head::Head,
+    shared::Carriers,
 };
 
 /// Addresses of running stack, layout and target, and the pool: a pass looks at the same few combinations thousands of
@@ -42,18 +43,18 @@ pub(crate) struct Pass<'a> {
     pub heads: Option<Rc<[Head]>>,
     /// Nodes by rollout and wave; made when first asked for, forgotten when an assignment changes.
     roster: RefCell<Option<Rc<Roster>>>,
-    /// Why calendars keep a pool from starting, by pool and kind of movement.
-    pub calendars: RefCell<BTreeMap<(PoolName, Movement), Option<Reason>>>,
-    /// Sizes of domains, by kind and pool; made when first asked for.
-    domain_sizes: RefCell<BTreeMap<(DomainKey, Option<usize>), DomainSizes>>,
+    /// Why calendars keep nodes from starting, by what they are about and by the kind of movement.
+    pub calendars: RefCell<BTreeMap<(usize, Vec<bool>, Movement), Option<Reason>>>,
+    /// Sizes of domains, by kind; made when first asked for.
+    domain_sizes: RefCell<BTreeMap<DomainKey, DomainSizes<'a>>>,
     /// What clusters have once.
     pub shared: BTreeSet<&'a ComponentName>,
     /// Who changes it just now; made when first asked for, forgotten when one of them changes.
     pub carriers: RefCell<Option<Carriers>>,
 }
 
-/// Nodes of each domain of one kind in one pool.
-type DomainSizes = BTreeMap<String, u32>;
+/// Nodes of each domain of one kind.
+type DomainSizes<'a> = BTreeMap<Domain<'a>, u32>;
 
 /// Positions of nodes, by rollout and wave.
 type Roster = BTreeMap<RolloutId, Vec<Rc<[usize]>>>;
@@ -101,6 +102,10 @@ impl<'a> Pass<'a> {
         }
         self.edits[i].get_or_insert_with(|| Box::new(rec.clone()))
     }
+    /// Its record isn't any more what it was when the pass began.
+    pub(crate) fn is_edited(&self, i: usize) -> bool {
+        self.edits[i].as_deref().is_some_and(|record| *record != *self.frame.nodes[i].rec)
+    }
     /// Changes an intent: the generation grows, so older answers stop counting.
     pub(crate) fn intend(&mut self, i: usize) -> &mut NodeRecord {
         let record = self.edit(i);
@@ -142,19 +147,19 @@ impl<'a> Pass<'a> {
         lists.extend(last);
         lists.into_iter().map(|(id, waves)| (id.clone(), waves.into_iter().map(Rc::from).collect())).collect()
     }
-    /// Nodes of a pool in a domain, whatever state they are in.
-    pub(crate) fn domain_size(&self, key: DomainKey, pool: Option<usize>, domain: &str) -> u32 {
+    /// Nodes of a domain, whatever state they are in and whichever pool they are in.
+    pub(crate) fn domain_size(&self, key: DomainKey, domain: Domain<'a>) -> u32 {
         let mut sizes = self.domain_sizes.borrow_mut();
-        let of_pool = sizes.entry((key, pool)).or_insert_with(|| {
+        let of_kind = sizes.entry(key).or_insert_with(|| {
             let mut sizes = BTreeMap::new();
-            for node in self.frame.nodes.iter().filter(|n| n.pool == pool) {
-                if let Some(domain) = node.obs.domain(key) {
-                    *sizes.entry(domain.to_string()).or_default() += 1;
+            for i in (0..self.frame.nodes.len()).filter(|&i| self.home(i).is_some()) {
+                if let Some(domain) = self.frame.domain(i, key) {
+                    *sizes.entry(domain).or_default() += 1;
                 }
             }
             sizes
         });
-        of_pool.get(domain).copied().unwrap_or(0)
+        of_kind.get(&domain).copied().unwrap_or(0)
     }
     /// Somebody carries something else, or doesn't any more.
     pub(crate) fn forget_carriers(&mut self) {
@@ -292,6 +297,7 @@ impl<'a> Pass<'a> {
 
     /// Turns what was edited into changes, and writes down what every node in flight should be asked for.
     pub(crate) fn finish(mut self) -> Planned {
+        self.note_places();
         let actions = self.actions();
         let report = self.report();
         let mut changes = std::mem::take(&mut self.changes);

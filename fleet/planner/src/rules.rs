@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_plan::{Reason, RolloutKind, RolloutRecord};
-use drydock_spec::{ClusterName, ForeignCordon, Gangs, InFreeze, Period, PoolName, PoolSpec};
+use drydock_spec::{ClusterName, ForeignCordon, Gangs, InFreeze, Period, Scope};
 
 use crate::{
     budgets::Asking,
     calendar::{self, Movement},
     desired,
+    domain::Domain,
     pass::Pass,
     units::Unit,
 };
@@ -98,14 +99,24 @@ impl Pass<'_> {
         reasons
     }
 
-    /// Whether calendars let a pool start, asked once for each kind of movement: zones are costly to look up, and
-    /// thousands of nodes ask the same.
-    pub(crate) fn closed(&self, name: &PoolName, pool: &PoolSpec, movement: Movement) -> Option<Reason> {
-        let key = (name.clone(), movement);
+    /// Whether calendars let a node start, asked once for each kind of movement and for nodes that the same windows and
+    /// freezes are about: zones are costly to look up, and thousands of nodes ask the same.
+    pub(crate) fn closed(&self, i: usize, pool: usize, movement: Movement) -> Option<Reason> {
+        let spec = self.frame.pools.get(pool)?.spec;
+        let scopes = self
+            .input
+            .fleet
+            .calendars
+            .values()
+            .flat_map(|c| c.windows.iter().map(|w| &w.scope).chain(c.freezes.iter().map(|f| &f.scope)));
+        // Of a pool's nodes only the domain tells them apart.
+        let of_domain = scopes.filter(|s| s.domain.is_some()).map(|s| self.covers(i, s)).collect();
+        let key = (pool, of_domain, movement);
         if let Some(known) = self.calendars.borrow().get(&key) {
             return known.clone();
         }
-        let reason = calendar::closed(self.input.fleet, name, pool, movement, self.now());
+        let covering = |scope: &Scope| self.covers(i, scope);
+        let reason = calendar::closed(self.input.fleet, spec, &covering, movement, self.now());
         self.calendars.borrow_mut().insert(key, reason.clone());
         reason
     }
@@ -121,10 +132,9 @@ impl Pass<'_> {
         if obs.ready && self.now() < settled {
             reasons.push(Reason::Settling { until: settled });
         }
-        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
-        if let Some(pool) = pool {
+        if let Some(pool) = self.frame.nodes[i].pool {
             let movement = self.movement(rollout, usual);
-            reasons.extend(self.closed(pool.name, pool.spec, movement));
+            reasons.extend(self.closed(i, pool, movement));
         }
         reasons
     }
@@ -216,26 +226,23 @@ impl Pass<'_> {
     pub(crate) fn spread_reasons(&self, unit: &Unit, rollout: &RolloutRecord) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for spread in &rollout.strategy.spread {
-            let mut adds: BTreeMap<(Option<usize>, &str), u32> = BTreeMap::new();
+            let mut adds: BTreeMap<Domain<'_>, u32> = BTreeMap::new();
             for &i in unit.nodes.iter().filter(|&&i| self.rec(i).visit.is_none()) {
-                let node = &self.frame.nodes[i];
-                if let Some(domain) = node.obs.domain(spread.key) {
-                    *adds.entry((node.pool, domain)).or_default() += 1;
+                if let Some(domain) = self.frame.domain(i, spread.key) {
+                    *adds.entry(domain).or_default() += 1;
                 }
             }
-            for ((pool, domain), add) in adds {
-                let size = self.domain_size(spread.key, pool, domain);
-                let there = |j: &&usize| {
-                    let node = &self.frame.nodes[**j];
-                    node.pool == pool && node.obs.domain(spread.key).is_some_and(|d| **d == *domain)
-                };
+            for (domain, add) in adds {
+                let size = self.domain_size(spread.key, domain);
+                let there = |j: &&usize| self.frame.domain(**j, spread.key) == Some(domain);
                 let used = u32::try_from(self.flying().iter().filter(there).count()).unwrap_or(u32::MAX);
                 let mut limit = spread.max.floor_of(size);
                 if limit == 0 && spread.at_least_one && !spread.max.is_zero() {
                     limit = 1;
                 }
                 if used + add > limit {
-                    reasons.push(Reason::Spread { key: spread.key, domain: domain.to_owned(), limit, used });
+                    let domain = self.frame.domain_text(domain);
+                    reasons.push(Reason::Spread { key: spread.key, domain, limit, used });
                 }
             }
         }

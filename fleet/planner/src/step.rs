@@ -45,7 +45,7 @@ impl Pass<'_> {
         if self.step_lost(i, &visit, &strategy) || self.out_of_time(i, &visit, &strategy) {
             return;
         }
-        if self.untouched(i, &visit) && self.returns_at_close(i) {
+        if self.untouched(i, &visit) && (self.returns_at_close(i) || self.is_nobodys(i)) {
             self.leave(i, VisitEnd::GivenBack);
             return;
         }
@@ -82,7 +82,6 @@ impl Pass<'_> {
 
     /// Its window has closed, and its calendar says that what isn't applied by then goes back.
     fn returns_at_close(&self, i: usize) -> bool {
-        let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { return false };
         // A way back doesn't wait for windows, so their end doesn't turn it round either.
         let id = self.rec(i).visit.as_ref().map(|v| &v.rollout);
         if id.and_then(|id| self.rollout(id)).is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }))
@@ -91,9 +90,15 @@ impl Pass<'_> {
         }
         let asks = self.input.fleet.calendars.values().any(|c| {
             c.in_flight_at_close == AtClose::ReturnIfNotApplied
-                && c.windows.iter().any(|w| w.scope.covers_pool(self.input.fleet, pool.name, pool.spec))
+                && c.windows.iter().any(|w| self.covers(i, &w.scope))
         });
-        asks && !calendar::inside_window(self.input.fleet, pool.name, pool.spec, self.now())
+        asks && !calendar::inside_window(self.input.fleet, &|scope| self.covers(i, scope), self.now())
+    }
+
+    /// Its pool is gone from Git, or its labels put it in none: nobody asks for what it was taken for.
+    pub(crate) fn is_nobodys(&self, i: usize) -> bool {
+        let node = &self.frame.nodes[i];
+        node.pool.is_none() || node.contested
     }
 
     /// The node side's answer to the present intent; an answer to an older one counts for nothing.

@@ -68,7 +68,7 @@ impl Tally {
 impl Pass<'_> {
     /// How the nodes of a wave have ended so far.
     pub(crate) fn tally(&self, id: &RolloutId, w: usize) -> Tally {
-        let mut tally = Tally { open: self.unseen(id, w), ..Tally::default() };
+        let mut tally = Tally::default();
         for &i in self.wave_nodes(id, w).iter() {
             let record = self.rec(i);
             let Some(a) = &record.assignment else { continue };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use drydock_plan::{GangId, NodeId, RolloutId, UnitId};
-use drydock_spec::{Gangs, PolicySpec};
+use drydock_spec::{DomainKey, Gangs, PolicySpec};
 
-use crate::pass::Pass;
+use crate::{domain::Domain, pass::Pass};
 
 /// Nodes that are to move together.
 #[derive(Debug, Clone)]
@@ -41,12 +41,11 @@ impl Pass<'_> {
     /// ready, cordoned by others) are left out by the caller, so that they don't hold the rest of their domain.
     pub(crate) fn units(&self, pending: &[usize], strategy: &PolicySpec) -> Vec<Unit> {
         let mut sets = Sets((0..pending.len()).collect());
-        let mut domains: BTreeMap<(Option<usize>, usize, &str), usize> = BTreeMap::new();
+        let mut domains: BTreeMap<(DomainKey, Domain<'_>), usize> = BTreeMap::new();
         for (at, &i) in pending.iter().enumerate() {
-            let node = &self.frame.nodes[i];
             for key in &strategy.atomic {
-                if let Some(domain) = node.obs.domain(*key) {
-                    let first = *domains.entry((node.pool, key.index(), domain)).or_insert(at);
+                if let Some(domain) = self.frame.domain(i, *key) {
+                    let first = *domains.entry((*key, domain)).or_insert(at);
                     sets.join(first, at);
                 }
             }
@@ -69,7 +68,8 @@ impl Pass<'_> {
 
     fn unit(&self, nodes: Vec<usize>, strategy: &PolicySpec) -> Unit {
         let first = &self.frame.nodes[nodes[0]];
-        let domain = strategy.atomic.iter().find_map(|key| Some((*key, first.obs.domain(*key)?)));
+        let domain =
+            strategy.atomic.iter().find_map(|key| Some((*key, self.frame.domain(nodes[0], *key)?.name)));
         let mut gangs: Vec<GangId> =
             nodes.iter().flat_map(|&i| self.frame.nodes[i].obs.work.gangs.iter().cloned()).collect();
         gangs.sort_unstable();

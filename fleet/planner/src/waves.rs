@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use drydock_plan::{
-    CommandKind, NodeOutcome, NodeRecord, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState,
-    SkipNote, SkipReason, WaveState,
+    CommandKind, NodeOutcome, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState, SkipNote,
+    SkipReason, WaveState,
 };
 use drydock_spec::{Gate, GatePoint, TeamName, WaveName};
 use jiff::Timestamp;
@@ -179,10 +179,12 @@ impl Pass<'_> {
                 members.soaking += 1;
                 members.soak_until = members.soak_until.max(Some(soak.time.after(s.since)));
             } else if a.outcome.is_none() {
-                if self.frame.stale(i).is_none() && self.frame.nodes[i].pool.is_none() {
+                let node = &self.frame.nodes[i];
+                if self.frame.stale(i).is_none() && (node.pool.is_none() || node.contested) {
                     out.push(i);
                 } else if self.frame.stale(i).is_none()
                     && self.needs(i, &a.target).is_empty()
+                    && !self.is_unexplained(i)
                     // What its cluster has just got may still go back.
                     && self.in_transit(i, &a.target, &[]).is_none()
                 {
@@ -192,31 +194,11 @@ impl Pass<'_> {
                 }
             }
         }
-        // Nodes of a cluster that hasn't answered yet (since a restart, say) are members all the same: what isn't seen isn't
-        // settled.
-        let unseen = self.unseen(&rollout.id, w);
-        members.total += unseen;
-        members.in_flight += unseen;
         for i in there {
             self.skip(i, SkipReason::AlreadyThere);
         }
         out.into_iter().for_each(|i| self.take_out(i));
         members
-    }
-
-    /// Members of a wave whose node isn't in the inventory, in clusters that don't answer.
-    pub(crate) fn unseen(&self, id: &RolloutId, w: usize) -> u32 {
-        let silent = |cluster: &str| {
-            self.frame.clusters.iter().find(|c| c.name == cluster).is_none_or(|c| c.stale.is_some())
-        };
-        let open = |record: &NodeRecord| {
-            record
-                .assignment
-                .as_ref()
-                .is_some_and(|a| a.rollout == *id && usize::from(a.wave) == w && a.outcome.is_none())
-        };
-        let unseen = self.frame.absent.iter().filter(|(node, record)| open(record) && silent(node.cluster()));
-        u32::try_from(unseen.count()).unwrap_or(u32::MAX)
     }
 
     /// Git or its labels say that it is no member of any pool now, so no budget counts it and nothing may be done to it.

@@ -36,10 +36,8 @@ impl World {
             workload: options.workload,
         };
         ground.learn(fleet, &|pool| options.compiled.contains(pool));
-        let clusters = fleet
-            .clusters
-            .keys()
-            .map(|name| (name.clone(), ObservedCluster { seen_at: options.start, error: None }));
+        let clusters =
+            fleet.clusters.keys().map(|name| (name.clone(), ObservedCluster::fresh(options.start)));
         let mut world = Self {
             ground,
             fleet: Arc::new(fleet.clone()),
@@ -109,6 +107,7 @@ impl World {
                 present: true,
                 kernel: kernel.cloned().unwrap_or_else(|| Arc::from(KERNEL)),
                 boot_id: 1,
+                machine: 0,
                 ready: true,
                 // It has been there for long.
                 ready_since: self.now - SETTLED,

@@ -25,6 +25,9 @@ pub struct NodeState {
     pub(crate) present: bool,
     pub(crate) kernel: Arc<str>,
     pub(crate) boot_id: u64,
+    /// Machines that had the name before.
+    #[serde(default)]
+    pub(crate) machine: u32,
     pub(crate) ready: bool,
     pub(crate) ready_since: Timestamp,
     pub(crate) cordon: Cordon,
@@ -289,6 +292,10 @@ impl NodeState {
     pub(crate) fn show(&self, ground: &Ground, seen: &mut ObservedNode, now: Timestamp) {
         seen.gpus = self.advertised(ground);
         seen.boot_id = self.boot_id;
+        let uid = format!("machine-{}", self.machine);
+        if *seen.uid != *uid {
+            seen.uid = Arc::from(uid);
+        }
         seen.ready = self.ready;
         seen.ready_since = self.ready_since;
         if !Arc::ptr_eq(&seen.kernel, &self.kernel) {
@@ -323,7 +330,9 @@ impl NodeState {
         now: Timestamp,
     ) -> ObservedNode {
         let mut seen = ObservedNode {
+            uid: Arc::from(""),
             pool: None,
+            contested: Vec::new(),
             labels,
             domains: [None, None, None, None],
             gpus: 0,

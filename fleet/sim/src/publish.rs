@@ -108,6 +108,9 @@ impl World {
                 if let Some(seen) = self.inventory.nodes.remove(&id) {
                     node.stash = seen.labels;
                 }
+                // Readers were told of the deletion, so a cluster that has none left by that says so with reason.
+                let left = self.inventory.nodes.keys().any(|other| other.cluster() == id.cluster());
+                believe_empty(&mut self.inventory, &id, !left);
                 continue;
             }
             let mut assign = !node.relabel.is_empty();
@@ -115,6 +118,7 @@ impl World {
                 let labels = std::mem::take(&mut node.stash);
                 let seen = node.first_look(&self.ground, labels, now);
                 self.inventory.nodes.insert(id.clone(), seen);
+                believe_empty(&mut self.inventory, &id, false);
                 assign = true;
             }
             if let Some(seen) = self.inventory.nodes.get_mut(&id) {
@@ -178,5 +182,13 @@ impl World {
                 self.inventory.gangs.insert(id, seen);
             }
         }
+    }
+}
+
+/// Whether an empty list of the cluster of this node is to be believed.
+fn believe_empty(inventory: &mut Inventory, id: &NodeId, believe: bool) {
+    let named = inventory.clusters.iter_mut().find(|(name, _)| name.as_str() == id.cluster());
+    if let Some((_, cluster)) = named {
+        cluster.empty_is_true = believe;
     }
 }

@@ -395,6 +395,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(id) else { return };
         node.present = true;
         node.boot_id += 1;
+        node.machine += 1;
         node.ready = true;
         node.ready_since = now;
         node.cordon = Default::default();

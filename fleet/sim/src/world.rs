@@ -178,7 +178,7 @@ impl World {
             self.inventory
                 .clusters
                 .entry(name.clone())
-                .or_insert_with(|| drydock_plan::ObservedCluster { seen_at: now, error: None });
+                .or_insert_with(|| drydock_plan::ObservedCluster::fresh(now));
         }
         self.inventory.assign_pools(fleet);
         self.changed.extend(self.nodes.keys().cloned());

@@ -58,8 +58,41 @@ pub struct Fleet {
     pub costs: BTreeMap<CostBudgetName, Named<CostBudgetSpec>>,
 }
 
+/// Where a node stands, as far as scopes ask.
+#[derive(Clone, Copy)]
+pub struct Standing<'a> {
+    /// Its cluster.
+    pub cluster: &'a str,
+    /// Its pool, where Git has one for it.
+    pub pool: Option<(&'a PoolName, &'a PoolSpec)>,
+    /// Its domain of a kind.
+    pub domain: &'a dyn Fn(DomainKey) -> Option<&'a str>,
+}
+
 impl Scope {
-    /// Whether a pool of this fleet is inside, leaving `domain` aside (that is a property of nodes).
+    /// Whether a node of this fleet is inside. A node without a pool is inside where nothing is said about pools.
+    #[must_use]
+    pub fn covers_node(&self, fleet: &Fleet, node: &Standing<'_>) -> bool {
+        let in_domain = |d: &DomainRef| (node.domain)(d.key) == Some(d.value.as_str());
+        if !self.domain.as_ref().is_none_or(in_domain) {
+            return false;
+        }
+        if let Some((name, pool)) = node.pool {
+            return self.covers_pool(fleet, name, pool);
+        }
+        let Self { region, environment, cluster: one, cluster_labels, pools, tenant, domain: _ } = self;
+        let found = fleet.clusters.iter().find(|(name, _)| name.as_str() == node.cluster);
+        let spec = found.map(|(_, c)| &c.spec);
+        pools.is_empty()
+            && tenant.is_none()
+            && one.as_ref().is_none_or(|c| c.as_str() == node.cluster)
+            && region.as_ref().is_none_or(|r| spec.and_then(|c| c.region.as_ref()) == Some(r))
+            && environment.as_ref().is_none_or(|e| spec.and_then(|c| c.environment.as_ref()) == Some(e))
+            && cluster_labels.iter().all(|(k, v)| spec.and_then(|c| c.labels.get(k)) == Some(v))
+    }
+
+    /// Whether nodes of a pool of this fleet can be inside: `domain` is a property of nodes and left aside. What is about
+    /// a node is asked of [`Scope::covers_node`].
     #[must_use]
     pub fn covers_pool(&self, fleet: &Fleet, name: &PoolName, pool: &PoolSpec) -> bool {
         let Self { region, environment, cluster: one, cluster_labels, pools, tenant, domain: _ } = self;

@@ -23,7 +23,7 @@ pub mod yaml;
 pub use diagnostic::{Diagnostic, Span};
 pub use diff::{FleetDiff, PoolChange, PoolTarget, diff};
 pub use document::{Document, Kind};
-pub use fleet::{Fleet, Named};
+pub use fleet::{Fleet, Named, Standing};
 pub use kinds::*;
 pub use load::{Loaded, SourceFile, load};
 pub use release::*;

@@ -254,11 +254,12 @@ fn refresh_member(
         member.seen_at = now;
         member.whole = true;
     }
-    let observed = ObservedCluster { seen_at: member.seen_at, error: trouble };
-    let mut changed = inventory
-        .clusters
-        .insert(name.clone(), observed.clone())
-        .is_none_or(|before| before.error != observed.error);
+    // A list of no nodes at all is believed only where each of them was told to be deleted.
+    let empty_is_true = !state.objects.nodes.is_empty() || state.nodes_told_gone;
+    let observed = ObservedCluster { seen_at: member.seen_at, error: trouble, empty_is_true };
+    let mut changed = inventory.clusters.insert(name.clone(), observed.clone()).is_none_or(|before| {
+        before.error != observed.error || before.empty_is_true != observed.empty_is_true
+    });
     // A first list that isn't complete must not make nodes look gone, so nothing is taken in before it is.
     if observed.error.is_some() {
         return changed;
@@ -290,7 +291,9 @@ fn refresh_member(
             Some(at) => member.wakes.insert(Arc::clone(node), at),
             None => member.wakes.remove(node),
         };
-        inventory.nodes.insert(id, observed);
+        // Where several pools match it stays in the one it is in.
+        let pool = inventory.nodes.get(&id).and_then(|before| before.pool.clone());
+        inventory.nodes.insert(id, drydock_plan::ObservedNode { pool, ..observed });
         changed = true;
     }
     member.observer.retain(|node| state.objects.nodes.contains_key(node));
@@ -298,9 +301,12 @@ fn refresh_member(
     changed
 }
 
-/// Nodes with GPUs, and those that a pool asks for by its selector.
+/// Nodes with GPUs, and those that a pool asks for by its selector. One that carries drydock's cordon stays one, whatever
+/// becomes of its devices and labels meanwhile.
 fn concerns(fleet: &Fleet, cluster: &ClusterName, node: &NodeObject) -> bool {
-    node.has_gpus() || delivery::pool_of(fleet, cluster, &node.meta.labels).is_some()
+    node.has_gpus()
+        || node.own_cordon().is_some()
+        || delivery::pool_of(fleet, cluster, &node.meta.labels).is_some()
 }
 
 /// What one cluster's task needs.

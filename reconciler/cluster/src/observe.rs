@@ -83,7 +83,9 @@ impl Observer {
         };
         memory.ready = Some((node.ready, ready_since));
         let observed = ObservedNode {
+            uid: Arc::from(node.meta.uid.as_str()),
             pool: None,
+            contested: Vec::new(),
             labels: node.meta.labels.clone(),
             domains: [None, None, None, None],
             gpus: gpus(node),

@@ -125,7 +125,7 @@ fn fleet(registry: &mut Registry, facts: &Facts) {
     let gpus = by("state", &["advertised", "in_service"], &|word| {
         if word == "advertised" { counts.gpus } else { counts.gpus_in_service }
     });
-    registry.register("gpus", "GPUs that nodes advertise, and those on nodes that take work", gpus);
+    registry.register("gpus", "GPUs that nodes should have, and those on nodes that take work", gpus);
 }
 
 fn waits(registry: &mut Registry, report: &PlanReport) {

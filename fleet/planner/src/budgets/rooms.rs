@@ -42,7 +42,7 @@ impl<'a> Pass<'a> {
         let Some(counts) = &self.counters else { return Vec::new() };
         let mut adds: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         for &i in unit {
-            for at in counts.touched(&self.frame, i) {
+            for at in counts.touched(i) {
                 let spec = budgets[counts.counters[at as usize].budget].spec;
                 let weight = weight(spec, self.frame.nodes[i].gpus);
                 let add = adds.entry(at).or_default();
@@ -84,7 +84,7 @@ impl<'a> Pass<'a> {
     /// What a node in flight gives back to a limit when it returns.
     pub(crate) fn weight_at(&self, at: RoomAt, i: usize) -> u32 {
         let Some(counts) = &self.counters else { return 0 };
-        let touches = counts.touched(&self.frame, i).any(|t| t == at.counter);
+        let touches = counts.touched(i).any(|t| t == at.counter);
         if !touches || at.floor && self.broken(i) {
             return 0;
         }
@@ -107,10 +107,10 @@ impl<'a> Pass<'a> {
         let healthy: Vec<usize> = unit.iter().copied().filter(|&i| !self.broken(i)).collect();
         let weigh = |at: u32, nodes: &[usize]| -> u32 {
             let spec = budgets[counts.counters[at as usize].budget].spec;
-            let touches = |i: &&usize| counts.touched(&self.frame, **i).any(|t| t == at);
+            let touches = |i: &&usize| counts.touched(**i).any(|t| t == at);
             nodes.iter().filter(touches).map(|&i| weight(spec, self.frame.nodes[i].gpus)).sum()
         };
-        let mut touched: Vec<u32> = healthy.iter().flat_map(|&i| counts.touched(&self.frame, i)).collect();
+        let mut touched: Vec<u32> = healthy.iter().flat_map(|&i| counts.touched(i)).collect();
         touched.sort_unstable();
         touched.dedup();
         touched.into_iter().find_map(|at| {
@@ -127,7 +127,8 @@ impl<'a> Pass<'a> {
                 floor,
                 available,
                 broken: counter.broken,
-                allowance: spared,
+                missing: counter.missing,
+                spared,
                 adds: weigh(at, &healthy),
             })
         })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::{NodeId, ObservedNode, RolloutKind, Target};
+use drydock_plan::{NodeId, RolloutKind, Target};
 use drydock_spec::{
     Amount, BudgetName, BudgetSpec, BudgetUnit, DomainKey, Each, Fleet, PoolName, PoolSpec, Reason,
 };
@@ -10,7 +10,8 @@ use drydock_spec::{
 use super::{
     facts::{self, Domain},
     findings::Findings,
-    view::{Fresh, SeenNode, View},
+    scope,
+    view::{AnyNode, Fresh, View},
     window,
 };
 
@@ -66,12 +67,16 @@ enum By<'a> {
 struct PoolBudgets<'a> {
     list: Vec<PoolBudget<'a>>,
     gpus: u64,
+    /// Nodes it should have at least, and those that are seen or have a record.
+    minimum: u64,
+    known: u64,
 }
 
 /// Counts of all budgets that a new reservation touches.
 pub(super) struct Tallies<'a> {
     view: &'a View<'a>,
     pools: BTreeMap<&'a PoolName, PoolBudgets<'a>>,
+    active: Vec<(u32, &'a BudgetName, &'a BudgetSpec)>,
     tallies: Vec<Tally<'a>>,
     index: BTreeMap<Key<'a>, usize>,
     fresh: BTreeMap<&'a NodeId, &'a Fresh<'a>>,
@@ -81,7 +86,10 @@ impl<'a> Tallies<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Self {
         let fleet = view.input.fleet;
         let touched: BTreeMap<_, _> = view.fresh.iter().filter_map(|f| f.pool).collect();
-        let touches = |b: &BudgetSpec| touched.iter().any(|(n, p)| b.scope.covers_pool(fleet, n, p));
+        let reaches = |b: &BudgetSpec, name: &PoolName, pool: &PoolSpec| {
+            scope::may_hold(&b.scope, fleet, pool.cluster.as_str(), Some((name, pool)))
+        };
+        let touches = |b: &BudgetSpec| touched.iter().any(|(n, p)| reaches(b, n, p));
         let active: Vec<_> = (0..)
             .zip(&fleet.budgets)
             .map(|(place, (name, budget))| (place, name, &budget.spec))
@@ -91,17 +99,18 @@ impl<'a> Tallies<'a> {
         for (name, pool) in &fleet.pools {
             let list: Vec<_> = active
                 .iter()
-                .filter(|(.., b)| b.scope.covers_pool(fleet, name, pool))
+                .filter(|(.., b)| reaches(b, name, pool))
                 .filter_map(|&(place, budget, spec)| {
                     Some(PoolBudget { place, name: budget, spec, by: by(fleet, spec, name, pool)? })
                 })
                 .collect();
             if !list.is_empty() {
-                pools.insert(name, PoolBudgets { list, gpus: u64::from(pool.gpu.count) });
+                let minimum = u64::from(pool.nodes.min.unwrap_or(0));
+                pools.insert(name, PoolBudgets { list, gpus: u64::from(pool.gpu.count), minimum, known: 0 });
             }
         }
         let fresh = view.fresh.iter().map(|f| (f.id, f)).collect();
-        let mut all = Self { view, pools, tallies: Vec::new(), index: BTreeMap::new(), fresh };
+        let mut all = Self { view, pools, active, tallies: Vec::new(), index: BTreeMap::new(), fresh };
         for fresh in &view.fresh {
             all.open(fresh);
         }
@@ -116,14 +125,15 @@ impl<'a> Tallies<'a> {
     /// Opens the counts that a new reservation is judged by.
     fn open(&mut self, fresh: &'a Fresh<'a>) {
         let (Some(seen), Some((name, _))) = (fresh.seen, fresh.pool) else { return };
+        let node = AnyNode { id: fresh.id, seen: fresh.seen, record: Some(fresh.record) };
         let Some(budgets) = self.pools.get(name) else { return };
         for budget in budgets.list.iter().filter(|b| is_restricted(self.view, b.spec, fresh)) {
-            if !has_domain(budget.spec, seen) {
+            if !has_domain(budget.spec, &node) {
                 continue;
             }
             let value = match budget.by {
                 By::Pool(value, _) => Some(value),
-                By::Domain(key) => Domain::of(fresh.id, seen, key),
+                By::Domain(key) => Domain::of(&node, key),
             };
             let Some(value) = value else { continue };
             let place = *self.index.entry((budget.place, value)).or_insert_with(|| {
@@ -145,41 +155,99 @@ impl<'a> Tallies<'a> {
         }
     }
 
-    /// Counts one node of the inventory.
-    pub(super) fn add(&mut self, node: SeenNode<'a>) {
-        let Some(budgets) = node.seen.pool.as_ref().and_then(|name| self.pools.get(name)) else { return };
-        let reserved = node.record.is_some_and(|r| r.visit.is_some());
-        let broken = facts::is_broken(node.seen, node.record);
-        let before = broken && !facts::is_exposed(node.record, self.view.after);
-        for budget in &budgets.list {
-            let place = match budget.by {
-                By::Pool(_, tally) => tally,
-                By::Domain(key) => Domain::of(node.id, node.seen, key)
-                    .and_then(|value| self.index.get(&(budget.place, value)).copied()),
-            };
-            let Some(tally) = place.and_then(|place| self.tallies.get_mut(place)) else { continue };
-            let spec = budget.spec;
-            if !has_domain(spec, node.seen) {
+    /// Counts one node, whether it is seen or only known to the ledger.
+    pub(super) fn add(&mut self, node: AnyNode<'a>) {
+        match node.pool_name().and_then(|name| self.pools.get_mut(name)) {
+            Some(budgets) => {
+                budgets.known += 1;
+                let mut mine = Vec::with_capacity(budgets.list.len());
+                for budget in &budgets.list {
+                    let place = match budget.by {
+                        By::Pool(_, tally) => tally,
+                        By::Domain(key) => Domain::of(&node, key)
+                            .and_then(|value| self.index.get(&(budget.place, value)).copied()),
+                    };
+                    if has_domain(budget.spec, &node) {
+                        mine.extend(place);
+                    }
+                }
+                // What Git says is in a node, not what it advertises just now: a node without its driver would weigh
+                // nothing.
+                let gpus = budgets.gpus;
+                mine.into_iter().for_each(|place| self.add_to(place, &node, gpus));
+            }
+            None if node.pool_name().is_none_or(|p| !self.view.input.fleet.pools.contains_key(p)) => {
+                self.add_without_pool(&node);
+            }
+            None => {}
+        }
+    }
+
+    /// Git has no pool for it any more, and a visit of it goes on: whatever isn't about pools counts it.
+    fn add_without_pool(&mut self, node: &AnyNode<'a>) {
+        let Some(record) = node.record.filter(|r| r.visit.is_some()) else { return };
+        let cluster = node.id.cluster();
+        let fleet = self.view.input.fleet;
+        let mut mine = Vec::new();
+        for (place, _, spec) in &self.active {
+            if !scope::holds(&spec.scope, fleet, cluster, None, |key| node.domain_name(key)) {
                 continue;
             }
-            let weight = match spec.unit {
-                BudgetUnit::Nodes => 1,
-                // What Git says is in a node, not what it advertises just now: a node without its driver would
-                // weigh nothing.
-                BudgetUnit::Gpus => budgets.gpus,
+            let region =
+                || fleet.clusters.iter().find(|(name, _)| name.as_str() == cluster)?.1.spec.region.as_deref();
+            let value = match spec.each {
+                None => Some(Domain::new("", "")),
+                Some(Each::Cluster) => Some(Domain::new("", cluster)),
+                Some(Each::Region) => region().map(|region| Domain::new("", region)),
+                Some(Each::Pool | Each::Tenant) => None,
+                Some(Each::NvlinkDomain) => Domain::of(node, DomainKey::NvlinkDomain),
+                Some(Each::ScalableUnit) => Domain::of(node, DomainKey::ScalableUnit),
+                Some(Each::Rack) => Domain::of(node, DomainKey::Rack),
+                Some(Each::Rail) => Domain::of(node, DomainKey::Rail),
             };
-            tally.size += weight;
-            tally.away += if reserved || broken { weight } else { 0 };
-            tally.broken_before += if before { weight } else { 0 };
-            let fresh = self.fresh.get(node.id);
-            let free = fresh.is_some_and(|f| !is_restricted(self.view, spec, f));
-            tally.free += if free && !broken { weight } else { 0 };
-            if reserved && !free {
-                tally.reserved.push(Member {
-                    weight,
-                    domain: spec.at_least_domain.and_then(|key| Domain::of(node.id, node.seen, key)),
-                    new_way_back: fresh.is_some_and(|f| f.is_way_back()),
-                });
+            mine.extend(value.and_then(|value| self.index.get(&(*place, value)).copied()));
+        }
+        let remembered = record.place.as_ref().map_or(0, |place| place.gpus);
+        let gpus = u64::from(node.seen.map_or(0, |seen| seen.gpus).max(remembered));
+        mine.into_iter().for_each(|place| self.add_to(place, node, gpus));
+    }
+
+    fn add_to(&mut self, place: usize, node: &AnyNode<'a>, gpus: u64) {
+        let Some(tally) = self.tallies.get_mut(place) else { return };
+        let reserved = node.record.is_some_and(|r| r.visit.is_some());
+        let broken = node.is_broken();
+        let before = broken && !facts::is_exposed(node.record, self.view.after);
+        let spec = tally.spec;
+        let weight = weight(spec, gpus);
+        tally.size += weight;
+        tally.away += if reserved || broken { weight } else { 0 };
+        tally.broken_before += if before { weight } else { 0 };
+        let fresh = self.fresh.get(node.id);
+        let free = fresh.is_some_and(|f| !is_restricted(self.view, spec, f));
+        tally.free += if free && !broken { weight } else { 0 };
+        if reserved && !free {
+            tally.reserved.push(Member {
+                weight,
+                domain: spec.at_least_domain.and_then(|key| Domain::of(node, key)),
+                new_way_back: fresh.is_some_and(|f| f.is_way_back()),
+            });
+        }
+    }
+
+    /// After all nodes: what the documents say is there, and is neither seen nor known to the ledger, is away.
+    pub(super) fn add_missing(&mut self) {
+        for budgets in self.pools.values() {
+            let missing = budgets.minimum.saturating_sub(budgets.known);
+            for budget in &budgets.list {
+                let By::Pool(_, Some(place)) = budget.by else { continue };
+                let Some(tally) = self.tallies.get_mut(place).filter(|t| t.spec.scope.domain.is_none())
+                else {
+                    continue;
+                };
+                let weight = weight(tally.spec, budgets.gpus) * missing;
+                tally.size += weight;
+                tally.away += weight;
+                tally.broken_before += weight;
             }
         }
     }
@@ -292,8 +360,15 @@ fn by<'a>(fleet: &'a Fleet, spec: &BudgetSpec, name: &'a PoolName, pool: &'a Poo
 }
 
 /// Inside the budget's scope as far as that is a property of nodes.
-fn has_domain(spec: &BudgetSpec, seen: &ObservedNode) -> bool {
-    spec.scope.domain.as_ref().is_none_or(|d| seen.domain(d.key).is_some_and(|v| **v == *d.value))
+fn has_domain(spec: &BudgetSpec, node: &AnyNode<'_>) -> bool {
+    spec.scope.domain.as_ref().is_none_or(|d| node.domain_name(d.key) == Some(d.value.as_str()))
+}
+
+fn weight(spec: &BudgetSpec, gpus: u64) -> u64 {
+    match spec.unit {
+        BudgetUnit::Nodes => 1,
+        BudgetUnit::Gpus => gpus,
+    }
 }
 
 /// In doubt about a window the budget restricts.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::ObservedNode;
 use drydock_spec::{Freeze, FreezeAllow, InFreeze, PoolName, PoolSpec, Scope, Window};
 
 use super::{
     findings::Findings,
-    view::{Fresh, View},
+    scope,
+    view::{AnyNode, Fresh, View},
     window,
 };
 
@@ -25,16 +25,17 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     }
     let mut by_pool: BTreeMap<&PoolName, Applicable<'_>> = BTreeMap::new();
     for fresh in view.fresh.iter().filter(|f| !f.urgent) {
-        let (Some(seen), Some((name, pool))) = (fresh.seen, fresh.pool) else { continue };
+        let Some((name, pool)) = fresh.pool else { continue };
+        let node = AnyNode { id: fresh.id, seen: fresh.seen, record: Some(fresh.record) };
         let applicable = by_pool.entry(name).or_insert_with(|| applicable(view, name, pool));
         if !fresh.is_way_back() {
-            let mut mine = applicable.windows.iter().filter(|(w, _)| has_domain(&w.scope, seen)).peekable();
+            let mut mine = applicable.windows.iter().filter(|(w, _)| has_domain(&w.scope, &node)).peekable();
             let covered = mine.peek().is_some();
             found.when(covered && !mine.any(|(_, open)| *open), CALENDAR, || {
                 format!("{} is reserved and no window of {name} is open", fresh.id)
             });
         }
-        for freeze in applicable.freezes.iter().filter(|f| has_domain(&f.scope, seen)) {
+        for freeze in applicable.freezes.iter().filter(|f| has_domain(&f.scope, &node)) {
             found.when(!passes(freeze, fresh), CALENDAR, || {
                 let what = freeze.name.as_deref().unwrap_or("without a name");
                 format!("{} is reserved in the freeze {what} until {}", fresh.id, freeze.to)
@@ -46,19 +47,20 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
 fn applicable<'a>(view: &View<'a>, name: &PoolName, pool: &PoolSpec) -> Applicable<'a> {
     let (fleet, now) = (view.input.fleet, view.input.now);
     let mut all = Applicable { windows: Vec::new(), freezes: Vec::new() };
+    let reaches = |scope: &Scope| scope::may_hold(scope, fleet, pool.cluster.as_str(), Some((name, pool)));
     for calendar in fleet.calendars.values() {
-        for window in calendar.spec.windows.iter().filter(|w| w.scope.covers_pool(fleet, name, pool)) {
+        for window in calendar.spec.windows.iter().filter(|w| reaches(&w.scope)) {
             // In doubt it is closed.
             all.windows.push((window, window::is_open(window, now).unwrap_or(false)));
         }
-        let now_on = |f: &&Freeze| f.from <= now && now < f.to && f.scope.covers_pool(fleet, name, pool);
+        let now_on = |f: &&Freeze| f.from <= now && now < f.to && reaches(&f.scope);
         all.freezes.extend(calendar.spec.freezes.iter().filter(now_on));
     }
     all
 }
 
-fn has_domain(scope: &Scope, seen: &ObservedNode) -> bool {
-    scope.domain.as_ref().is_none_or(|d| seen.domain(d.key).is_some_and(|v| **v == *d.value))
+fn has_domain(scope: &Scope, node: &AnyNode<'_>) -> bool {
+    scope.domain.as_ref().is_none_or(|d| node.domain_name(d.key) == Some(d.value.as_str()))
 }
 
 fn passes(freeze: &Freeze, fresh: &Fresh<'_>) -> bool {

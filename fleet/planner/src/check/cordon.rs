@@ -117,7 +117,11 @@ fn halted_rollouts_give_back(view: &View<'_>, found: &mut Findings) {
 /// with the node.
 fn visit_ends_cleanly(change: &Change<'_>, found: &mut Findings) {
     let Some(visit) = change.visit_before() else { return };
-    if change.going_on().is_some() || change.after.is_some_and(|r| r.quarantine.is_some()) {
+    // With the machine its cordon went, too.
+    if change.going_on().is_some()
+        || change.is_replaced()
+        || change.after.is_some_and(|r| r.quarantine.is_some())
+    {
         return;
     }
     let Some(seen) = change.seen else { return };
@@ -144,7 +148,8 @@ fn quarantine(view: &View<'_>, change: &Change<'_>, found: &mut Findings) {
         }
         (Some(_), None) => {
             // Without its record the node is gone, which is looked at elsewhere.
-            found.when(change.after.is_some() && !somebody_said_retry(view, id), HYGIENE, || {
+            let free = change.is_replaced() || somebody_said_retry(view, id);
+            found.when(change.after.is_some() && !free, HYGIENE, || {
                 format!("{id} leaves quarantine and nobody said so")
             });
         }

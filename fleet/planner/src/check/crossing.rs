@@ -5,7 +5,7 @@ use drydock_plan::{Course, NodeOutcome, NodeRecord, SkipReason, Visit};
 use super::{
     facts::{self, Domain},
     findings::Findings,
-    view::{Change, SeenNode, View},
+    view::{AnyNode, Change, View},
 };
 
 /// A visit that begins to change its node with this plan.
@@ -23,7 +23,7 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     if crossing.is_empty() {
         return;
     }
-    view.each_seen(|mate| {
+    view.each_node(|mate| {
         for (change, visit) in &crossing {
             if change.id != mate.id && is_missing(view, change, visit, &mate) {
                 found.add("I5 atomic", || {
@@ -35,21 +35,21 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
 }
 
 /// It moves together with the changed node, serves on something else, and isn't held ready to be changed as well.
-fn is_missing(view: &View<'_>, change: &Change<'_>, visit: &Visit, mate: &SeenNode<'_>) -> bool {
-    let (Some(seen), Some(rollout)) = (change.seen, view.after.rollouts.get(&visit.rollout)) else {
-        return false;
-    };
+fn is_missing(view: &View<'_>, change: &Change<'_>, visit: &Visit, mate: &AnyNode<'_>) -> bool {
+    let Some(rollout) = view.after.rollouts.get(&visit.rollout) else { return false };
+    let (Some(mate_seen), true) = (mate.seen, change.seen.is_some()) else { return false };
+    let mine = AnyNode { id: change.id, seen: change.seen, record: change.after };
     let keys = &rollout.strategy.atomic;
     let same = keys.iter().any(|&key| {
-        let domain = Domain::of(change.id, seen, key);
-        domain.is_some() && domain == Domain::of(mate.id, mate.seen, key)
+        let domain = Domain::of(&mine, key);
+        domain.is_some() && domain == Domain::of(mate, key)
     });
-    let Some(record) = mate.record.filter(|_| same && mate.seen.pool == seen.pool) else { return false };
+    let Some(record) = mate.record.filter(|_| same) else { return false };
     let Some(part) = record.assignment.as_ref().filter(|a| a.rollout == rollout.id) else { return false };
     if change.after.and_then(|r| r.assignment.as_ref()).is_none_or(|mine| mine.wave != part.wave) {
         return false;
     }
-    if facts::is_broken(mate.seen, Some(record)) || is_stale(view, mate) || stands_ready(record, visit) {
+    if facts::is_broken(mate_seen, Some(record)) || is_stale(view, mate) || stands_ready(record, visit) {
         return false;
     }
     let open = match &part.outcome {
@@ -58,11 +58,11 @@ fn is_missing(view: &View<'_>, change: &Change<'_>, visit: &Visit, mate: &SeenNo
         Some(NodeOutcome::Skipped(_) | NodeOutcome::Reverted) => true,
         Some(NodeOutcome::Done | NodeOutcome::Quarantined | NodeOutcome::Gone) => false,
     };
-    let pool = view.pool_of(mate.seen).map(|(_, pool)| pool);
+    let pool = view.pool_of(mate_seen).map(|(_, pool)| pool);
     let back = facts::is_automatic_rollback(rollout);
     let carries = back.then_some(&part.carries[..]);
     let fleet = view.input.fleet;
-    let there = facts::runs(fleet, view.after, pool, mate.seen, &part.target, back, carries) == Some(true);
+    let there = facts::runs(fleet, view.after, pool, mate_seen, &part.target, back, carries) == Some(true);
     open && !there
 }
 
@@ -74,7 +74,7 @@ fn stands_ready(record: &NodeRecord, with: &Visit) -> bool {
     })
 }
 
-fn is_stale(view: &View<'_>, mate: &SeenNode<'_>) -> bool {
+fn is_stale(view: &View<'_>, mate: &AnyNode<'_>) -> bool {
     let clusters = &view.input.inventory.clusters;
     clusters
         .iter()

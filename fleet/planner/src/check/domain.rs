@@ -8,7 +8,7 @@ use drydock_spec::{Amount, DomainKey, Spread};
 use super::{
     facts::{self, Domain},
     findings::Findings,
-    view::{SeenNode, View},
+    view::{AnyNode, View},
 };
 
 type DomainOf<'a> = (DomainKey, Domain<'a>);
@@ -18,7 +18,7 @@ type DomainOf<'a> = (DomainKey, Domain<'a>);
 struct Tally<'a> {
     size: u64,
     reserved: u64,
-    members: Vec<SeenNode<'a>>,
+    members: Vec<AnyNode<'a>>,
     /// A new reservation, and the strictest limit among the rollouts that made one.
     spread: Option<(&'a NodeId, &'a Spread)>,
     /// Rollouts that newly reserved a part and must move the whole.
@@ -35,8 +35,9 @@ impl<'a> Tallies<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Self {
         let mut domains: BTreeMap<DomainOf<'a>, Tally<'a>> = BTreeMap::new();
         for fresh in &view.fresh {
-            let (Some(seen), Some(rollout)) = (fresh.seen, fresh.rollout) else { continue };
-            let of = |key| Domain::of(fresh.id, seen, key).map(|domain| (key, domain));
+            let Some(rollout) = fresh.rollout else { continue };
+            let node = AnyNode { id: fresh.id, seen: fresh.seen, record: Some(fresh.record) };
+            let of = |key| Domain::of(&node, key).map(|domain| (key, domain));
             for spread in &rollout.strategy.spread {
                 let Some(domain) = of(spread.key) else { continue };
                 let tally = domains.entry(domain).or_default();
@@ -56,14 +57,11 @@ impl<'a> Tallies<'a> {
         Self { domains, keys }
     }
 
-    pub(super) fn add(&mut self, node: SeenNode<'a>) {
-        if node.seen.pool.is_none() {
-            return;
-        }
+    pub(super) fn add(&mut self, node: AnyNode<'a>) {
         for &key in &self.keys {
-            let Some(domain) = Domain::of(node.id, node.seen, key) else { continue };
+            let Some(domain) = Domain::of(&node, key) else { continue };
             let Some(tally) = self.domains.get_mut(&(key, domain)) else { continue };
-            tally.size += 1;
+            tally.size += u64::from(node.pool_name().is_some());
             tally.reserved += u64::from(node.record.is_some_and(|r| r.visit.is_some()));
             if !tally.atomic.is_empty() {
                 tally.members.push(node);
@@ -114,19 +112,21 @@ fn limit_of(spread: &Spread, size: u64) -> u64 {
 
 /// A member that the rollout should have taken along: assigned to it, with its part still to do, fit to be taken, and
 /// not held.
-fn is_left_behind(view: &View<'_>, member: &SeenNode<'_>, id: &RolloutId, rollout: &RolloutRecord) -> bool {
+fn is_left_behind(view: &View<'_>, member: &AnyNode<'_>, id: &RolloutId, rollout: &RolloutRecord) -> bool {
     let Some(record) = member.record else { return false };
     let Some(assignment) = record.assignment.as_ref().filter(|a| a.rollout == *id) else { return false };
     let held = record.visit.as_ref().is_some_and(|v| v.rollout == *id);
     let moved = record.soak.as_ref().is_some_and(|s| s.target == assignment.target);
-    let pool = view.pool_of(member.seen).map(|(_, pool)| pool);
+    // What isn't seen can't be taken along.
+    let Some(seen) = member.seen else { return false };
+    let pool = view.pool_of(seen).map(|(_, pool)| pool);
     let there = || {
         let back = facts::is_automatic_rollback(rollout);
         let carries = back.then_some(&assignment.carries[..]);
         let target = &assignment.target;
-        facts::runs(view.input.fleet, view.after, pool, member.seen, target, back, carries) == Some(true)
+        facts::runs(view.input.fleet, view.after, pool, seen, target, back, carries) == Some(true)
     };
-    assignment.outcome.is_none() && !held && !moved && is_fit(member.seen, record) && !there()
+    assignment.outcome.is_none() && !held && !moved && is_fit(seen, record) && !there()
 }
 
 fn is_fit(seen: &ObservedNode, record: &NodeRecord) -> bool {

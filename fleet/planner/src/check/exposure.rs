@@ -8,7 +8,7 @@ use drydock_spec::Gangs;
 use super::{
     facts::Domain,
     findings::Findings,
-    view::{Fresh, SeenNode, View},
+    view::{AnyNode, Fresh, View},
 };
 
 const EXPOSURE: &str = "I12 exposure";
@@ -67,7 +67,7 @@ impl<'a> Batches<'a> {
         }
     }
 
-    pub(super) fn add(&mut self, node: SeenNode<'a>) {
+    pub(super) fn add(&mut self, node: AnyNode<'a>) {
         let Some(record) = node.record else { return };
         let Some(assignment) = &record.assignment else { return };
         let Some(number) = assignment.batch else { return };
@@ -154,11 +154,11 @@ fn counted(view: &View<'_>, rollout: &RolloutRecord, index: u16, wave: &WaveReco
 
 /// Which unit a node that is back belonged to. Its visit is gone: of an atomic unit the domain tells, a gang may have
 /// been any set of nodes, so all of them count as one at least.
-fn unit_when_back<'a>(rollout: &RolloutRecord, node: SeenNode<'a>) -> Domain<'a> {
+fn unit_when_back<'a>(rollout: &RolloutRecord, node: AnyNode<'a>) -> Domain<'a> {
     if rollout.strategy.drain.gangs == Gangs::Together {
         return Domain::new("", "");
     }
-    let domain = rollout.strategy.atomic.iter().find_map(|key| Domain::of(node.id, node.seen, *key));
+    let domain = rollout.strategy.atomic.iter().find_map(|key| Domain::of(&node, *key));
     domain.unwrap_or_else(|| Domain::new("", node.id.as_str()))
 }
 

@@ -1,10 +1,12 @@
 //! Small facts that several checks share.
 
-use drydock_plan::{Ledger, NodeId, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
+use drydock_plan::{Ledger, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
 use drydock_spec::{
     ComponentClass, ComponentName, ComponentSpec, Delivery, Disruption, DomainKey, DriverSource, Fleet,
     PoolSpec,
 };
+
+use super::view::AnyNode;
 
 /// Not usable, for whatever reason that isn't a reservation.
 pub(super) fn is_broken(seen: &ObservedNode, record: Option<&NodeRecord>) -> bool {
@@ -36,8 +38,8 @@ impl<'a> Domain<'a> {
         let digest = cluster.bytes().chain([0]).chain(value.bytes()).fold(0xcbf2_9ce4_8422_2325, mix);
         Self { digest, cluster, value }
     }
-    pub(super) fn of(id: &'a NodeId, seen: &'a ObservedNode, key: DomainKey) -> Option<Self> {
-        seen.domain(key).map(|value| Self::new(id.cluster(), value))
+    pub(super) fn of(node: &AnyNode<'a>, key: DomainKey) -> Option<Self> {
+        node.domain_name(key).map(|value| Self::new(node.id.cluster(), value))
     }
 }
 

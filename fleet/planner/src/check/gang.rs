@@ -31,6 +31,9 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
             Some(Gangs::Together) => {
                 let rollout = &fresh.visit.rollout;
                 for gang in &seen.work.gangs {
+                    found.when(!view.input.inventory.gangs.contains_key(gang), GANG, || {
+                        format!("{} is reserved, and where gang {gang} runs isn't known", fresh.id)
+                    });
                     let left =
                         *left_behind.entry((gang, rollout)).or_insert_with(|| not_held(view, gang, rollout));
                     if let Some(left) = left {

@@ -8,6 +8,7 @@ mod admission;
 mod apply;
 mod budget;
 mod calendar;
+mod clusters;
 mod cordon;
 mod course;
 mod crossing;
@@ -18,6 +19,7 @@ mod findings;
 mod gang;
 mod ledger;
 mod reservation;
+mod scope;
 mod shared;
 mod soak;
 mod verify;
@@ -66,17 +68,19 @@ pub fn check(input: &Input<'_>, plan: &Plan, after: &Ledger) -> Vec<Violation> {
     crossing::check(&view, &mut found);
     shared::check(&view, &mut found);
     exposure::Batches::first_given(&view, &mut found);
+    clusters::check(&view, &mut found);
 
     // Counts over the whole inventory are needed only where something new was reserved.
     if !view.fresh.is_empty() {
         let mut budgets = budget::Tallies::new(&view);
         let mut domains = domain::Tallies::new(&view);
         let mut batches = exposure::Batches::new(&view);
-        view.each_seen(|node| {
+        view.each_node(|node| {
             budgets.add(node);
             domains.add(node);
             batches.add(node);
         });
+        budgets.add_missing();
         budgets.judge(&mut found);
         domains.judge(&view, &mut found);
         batches.judge(&view, &mut found);

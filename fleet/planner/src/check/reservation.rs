@@ -55,11 +55,11 @@ fn is_covered(view: &View<'_>, action: &Action, record: &NodeRecord) -> bool {
         Ensure::Checked { .. } => step == Some(&Step::Verify),
         Ensure::Returned => match step {
             Some(step) => *step == Step::Return,
-            // An own cordon that nothing asks for any more is taken away: that is recovery, it needs no reservation.
+            // An own cordon that nothing asks for any more is taken away: that is recovery, it needs no reservation. But
+            // only where the visit it was made for is known to have ended well: otherwise the node may be half changed.
             None => {
-                let orphan =
-                    view.input.inventory.nodes.get(&action.node).is_some_and(|n| n.cordon.own.is_some());
-                record.quarantine.is_none() && orphan
+                let own = view.input.inventory.nodes.get(&action.node).and_then(|n| n.cordon.own);
+                record.quarantine.is_none() && own.is_some_and(|epoch| epoch <= record.released)
             }
         },
         Ensure::Kept => record.quarantine.is_some() && step.is_none(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use drydock_plan::{
     Ledger, LedgerChange, NodeId, NodeRecord, ObservedNode, Plan, RolloutKind, RolloutRecord, Visit,
 };
-use drydock_spec::{PoolName, PoolSpec};
+use drydock_spec::{DomainKey, PoolName, PoolSpec};
 
 use crate::Input;
 
@@ -30,6 +30,12 @@ impl<'a> Change<'a> {
         let (before, after) = (self.visit_before()?, self.visit_after()?);
         let again = self.before?.epoch < self.after?.epoch;
         (!begins_anew(before, after, again)).then_some((before, after))
+    }
+    /// Another machine has the name now.
+    pub(super) fn is_replaced(&self) -> bool {
+        let known = self.before.and_then(|r| r.place.as_ref()).map_or("", |place| place.uid.as_str());
+        let now = self.seen.map_or("", |seen| &*seen.uid);
+        !known.is_empty() && !now.is_empty() && known != now
     }
     /// The plan takes the node into a reservation that wasn't there.
     pub(super) fn is_fresh(&self) -> bool {
@@ -74,12 +80,44 @@ impl Fresh<'_> {
     }
 }
 
-/// A node of the inventory with its record after the plan.
+/// A node that is seen, or that a record speaks of, with its record after the plan.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SeenNode<'a> {
+pub(super) struct AnyNode<'a> {
     pub(super) id: &'a NodeId,
-    pub(super) seen: &'a ObservedNode,
+    pub(super) seen: Option<&'a ObservedNode>,
     pub(super) record: Option<&'a NodeRecord>,
+}
+
+impl<'a> AnyNode<'a> {
+    /// The pool it is counted in: the one it is seen in, else the one the ledger has it in. What two pools want is the
+    /// ledger's, where that is one of them.
+    pub(super) fn pool_name(&self) -> Option<&'a PoolName> {
+        let part = self.record.and_then(|r| r.assignment.as_ref()).map(|a| &a.pool);
+        let recorded = part.or_else(|| self.record?.place.as_ref()?.pool.as_ref());
+        match self.seen {
+            None => recorded,
+            Some(seen) if seen.contested.is_empty() => seen.pool.as_ref().or(part),
+            Some(seen) => {
+                recorded.filter(|pool| seen.contested.contains(pool)).or(seen.pool.as_ref()).or(part)
+            }
+        }
+    }
+    /// Its domain of a kind; where labels don't tell, what its record remembers.
+    pub(super) fn domain_name(&self, key: DomainKey) -> Option<&'a str> {
+        let remembered = || self.record?.place.as_ref()?.domains.get(&key).map(String::as_str);
+        match self.seen {
+            Some(seen) => match seen.domain(key) {
+                Some(name) => Some(name),
+                None if seen.pool.is_none() => remembered(),
+                None => None,
+            },
+            None => remembered(),
+        }
+    }
+    /// Not usable, for whatever reason that isn't a reservation. What isn't seen isn't usable.
+    pub(super) fn is_broken(&self) -> bool {
+        self.seen.is_none_or(|seen| super::facts::is_broken(seen, self.record))
+    }
 }
 
 /// Everything a check looks at.
@@ -134,7 +172,13 @@ impl<'a> View<'a> {
             record,
             visit,
             seen: change.seen,
-            pool: change.seen.and_then(|n| self.pool_of(n)),
+            pool: change.seen.and_then(|n| {
+                // Nothing may begin on a node that is in no pool, whatever it was taken for once.
+                let any = AnyNode { id: change.id, seen: Some(n), record: change.after };
+                let name = if n.contested.is_empty() { n.pool.as_ref() } else { any.pool_name() };
+                let (name, pool) = self.input.fleet.pools.get_key_value(name?)?;
+                Some((name, &pool.spec))
+            }),
             rollout: self.after.rollouts.get(&visit.rollout).map(|r| &**r),
             urgent: soaked && sick,
         })
@@ -157,9 +201,9 @@ impl<'a> View<'a> {
         assigned.map(|pool| &pool.spec).or_else(|| self.pool_of(seen).map(|(_, pool)| pool))
     }
 
-    /// Every node of the inventory with its record after the plan. Both maps are sorted alike, so they are walked
-    /// side by side instead of searched.
-    pub(super) fn each_seen(&self, mut look: impl FnMut(SeenNode<'a>)) {
+    /// Every node of the inventory with its record after the plan, and every record without a node. Both maps are sorted
+    /// alike, so they are walked side by side instead of searched.
+    pub(super) fn each_node(&self, mut look: impl FnMut(AnyNode<'a>)) {
         let mut records = self.after.nodes.iter();
         let mut next = records.next();
         for (id, seen) in &self.input.inventory.nodes {
@@ -174,8 +218,12 @@ impl<'a> View<'a> {
                     record = Some(candidate);
                     break;
                 }
+                look(AnyNode { id: other, seen: None, record: Some(candidate) });
             }
-            look(SeenNode { id, seen, record });
+            look(AnyNode { id, seen: Some(seen), record });
+        }
+        for (id, record) in next.into_iter().chain(records) {
+            look(AnyNode { id, seen: None, record: Some(record) });
         }
     }
 }

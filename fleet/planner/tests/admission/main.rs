@@ -2,6 +2,7 @@
 //! documents.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod agree;
 mod budgets;
 mod calendar;
 mod examples;
@@ -10,4 +11,6 @@ mod refused;
 mod restart;
 mod scene;
 mod shared;
+mod two;
 mod units;
+mod unseen;

@@ -10,7 +10,8 @@ fn what_a_cluster_hasnt_shown_yet_isnt_settled() {
     let scene = Scene { pools: vec![Pool::new("a", 4, 8)], ..Scene::default() };
     let first = scene.pass();
     assert!(!first.admitted().is_empty());
-    let silent = ObservedCluster { seen_at: START, error: Some("not connected yet".to_owned()) };
+    let silent =
+        ObservedCluster { error: Some("not connected yet".to_owned()), ..ObservedCluster::fresh(START) };
     let unknown = Inventory::default();
     for clusters in [[("c".parse().unwrap(), silent)].into(), unknown.clusters.clone()] {
         let inventory = Inventory { clusters, ..Inventory::default() };

@@ -147,7 +147,9 @@ impl Scene {
                 let name = format!("{}-{n:03}", pool.name);
                 let domain = format!("{}-{}", pool.name, n / pool.domain);
                 let node = ObservedNode {
+                    uid: Arc::from(""),
                     pool: None,
+                    contested: Vec::new(),
                     labels: [("pool".to_owned(), pool.name.clone()), ("nvl".to_owned(), domain)].into(),
                     domains: Default::default(),
                     gpus: pool.gpus,
@@ -168,7 +170,7 @@ impl Scene {
                 nodes.insert(NodeId::new(&format!("c/{name}")), node);
             }
         }
-        let cluster = ObservedCluster { seen_at: self.now, error: None };
+        let cluster = ObservedCluster::fresh(self.now);
         let clusters = [("c".parse().unwrap(), cluster)].into();
         let job = ObservedGang {
             tenant: None,

@@ -289,6 +289,7 @@ fn racks_of_two_clusters_are_two_racks() {
     held.visit = Some(visit(99));
     held.assignment.as_mut().unwrap().batch = Some(1);
     world.before.nodes.insert(NodeId::new("d/n0"), held);
+    world.strategy(|s| s.max_clusters = 2);
     world.budget(|b| {
         b.each = Some(Each::Rack);
         b.max_in_flight = Some(Amount::Count(1));
@@ -389,4 +390,55 @@ fn the_published_table_holds() {
         with(may_start).is_fine();
         with(may_start + 1).breaks(FLOOR);
     }
+}
+
+/// A node that the inventory lacks, held by the rollout, in this cluster.
+fn hold_unseen(world: &mut World, id: &str) {
+    let mut held = world.before.nodes[&node(0)].clone();
+    held.visit = Some(visit(99));
+    held.assignment.as_mut().unwrap().batch = Some(1);
+    held.place = Some(Place { gpus: 8, pool: Some("p".parse().unwrap()), ..Place::default() });
+    world.before.nodes.insert(NodeId::new(id), held);
+}
+
+#[test]
+fn nodes_that_are_not_seen_are_counted() {
+    let mut world = World::new();
+    hold_unseen(&mut world, "c/x");
+    world.budget(|b| b.max_in_flight = Some(Amount::Count(1)));
+    world.reserve(0);
+    world.breaks("I1 in flight");
+    // And they are away: eleven are known, ten must stay.
+    let mut world = World::new();
+    hold_unseen(&mut world, "c/x");
+    world.budget(|b| b.min_available = Some(Amount::Count(10)));
+    world.reserve(0);
+    world.breaks("I1 floor");
+    let mut world = World::new();
+    hold_unseen(&mut world, "c/x");
+    world.budget(|b| b.min_available = Some(Amount::Count(9)));
+    world.reserve(0);
+    world.is_fine();
+}
+
+#[test]
+fn what_is_documented_and_not_there_loosens_no_floor() {
+    let mut world = World::new();
+    world.fleet.pools.get_mut("p").unwrap().spec.nodes.min = Some(14);
+    world.budget(|b| b.min_available = Some(Amount::Percent(7_000)));
+    world.reserve(0);
+    world.breaks("I1 floor");
+}
+
+#[test]
+fn a_rollout_is_under_way_where_it_holds_nodes_that_are_not_seen() {
+    let mut world = World::new();
+    hold_unseen(&mut world, "d/x");
+    world.reserve(0);
+    world.breaks("I20 clusters");
+    let mut world = World::new();
+    hold_unseen(&mut world, "d/x");
+    world.strategy(|s| s.max_clusters = 2);
+    world.reserve(0);
+    world.is_fine();
 }

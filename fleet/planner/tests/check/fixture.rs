@@ -80,7 +80,7 @@ impl World {
     }
     pub(crate) fn of_size(nodes: usize) -> Self {
         let mut inventory = Inventory::default();
-        inventory.clusters.insert("c".parse().unwrap(), ObservedCluster { seen_at: now(), error: None });
+        inventory.clusters.insert("c".parse().unwrap(), ObservedCluster::fresh(now()));
         let mut before = Ledger { revision: 7, ..Ledger::default() };
         let running = Arc::new(Stack::new(old_vector()));
         for vector in [old_vector(), new_vector()] {
@@ -253,7 +253,9 @@ impl World {
 
 pub(crate) fn observed(running: &Arc<Stack>) -> ObservedNode {
     ObservedNode {
+        uid: Arc::from(""),
         pool: None,
+        contested: Vec::new(),
         labels: BTreeMap::from([("pool".to_owned(), "p".to_owned())]),
         domains: [None, None, None, None],
         gpus: 8,

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drydock_plan::{Ledger, NodeId, ObservedNode, ReleaseId, RolloutKind};
+use drydock_plan::{Ledger, NodeId, NodeRecord, ObservedNode, ReleaseId, RolloutKind};
 use drydock_planner::Input;
 use drydock_spec::{
-    BudgetSpec, BudgetUnit, ComponentClass, Delivery, DomainKey, DriverSource, Each, PoolSpec, Reason, Window,
+    BudgetSpec, BudgetUnit, ComponentClass, Delivery, DomainKey, DriverSource, Each, PoolName, PoolSpec,
+    Reason, Scope, Window,
 };
 use jiff::{Timestamp, ToSpan, civil::Time, tz::TimeZone};
 
@@ -17,7 +18,7 @@ struct Count<'a> {
     reserved: u32,
     away: u32,
     broken: u32,
-    domains: BTreeSet<Option<&'a str>>,
+    domains: BTreeSet<Option<(&'a str, &'a str)>>,
     new: Vec<&'a NodeId>,
     takes: bool,
     boost: u32,
@@ -83,6 +84,84 @@ fn least(input: &Input<'_>, budget: &BudgetSpec) -> u32 {
     }
 }
 
+/// One node as budgets count it: what is seen of it, what is written of it, and where it stands.
+struct Subject<'a> {
+    id: &'a NodeId,
+    seen: Option<&'a ObservedNode>,
+    record: Option<&'a NodeRecord>,
+    pool: Option<(&'a PoolName, &'a PoolSpec)>,
+}
+
+impl<'a> Subject<'a> {
+    fn domain(&self, key: DomainKey) -> Option<&'a str> {
+        let written = || self.record?.place.as_ref()?.domains.get(&key).map(String::as_str);
+        match self.seen {
+            Some(seen) if seen.pool.is_some() => seen.domain(key).map(|name| &**name),
+            Some(seen) => seen.domain(key).map(|name| &**name).or_else(written),
+            None => written(),
+        }
+    }
+    fn gpus(&self) -> u32 {
+        let written = self.record.and_then(|r| r.place.as_ref()).map_or(0, |place| place.gpus);
+        self.pool
+            .map_or_else(|| written.max(self.seen.map_or(0, |seen| seen.gpus)), |(_, pool)| pool.gpu.count)
+    }
+}
+
+/// Everything that counts: what is seen, and what the ledger speaks of and nobody sees.
+fn subjects<'a>(input: &Input<'a>, after: &'a Ledger) -> Vec<Subject<'a>> {
+    let ids: BTreeSet<&NodeId> = input.inventory.nodes.keys().chain(after.nodes.keys()).collect();
+    let subject = |id: &'a NodeId| {
+        let (seen, record) = (input.inventory.nodes.get(id), after.nodes.get(id));
+        let part = record.and_then(|r| r.assignment.as_ref()).map(|a| &a.pool);
+        let written = part.or_else(|| record?.place.as_ref()?.pool.as_ref());
+        let name = match seen {
+            None => written,
+            Some(seen) => {
+                let kept = written.filter(|name| seen.contested.contains(name));
+                kept.or(seen.pool.as_ref()).or(part)
+            }
+        };
+        let pool = name.and_then(|name| input.fleet.pools.get_key_value(name));
+        Subject { id, seen, record, pool: pool.map(|(name, pool)| (name, &pool.spec)) }
+    };
+    ids.into_iter()
+        .map(subject)
+        .filter(|s| s.pool.is_some() || s.record.is_some_and(|r| r.visit.is_some()))
+        .collect()
+}
+
+/// Whether a scope is about it: each thing that it names has to be so.
+fn inside_scope(input: &Input<'_>, scope: &Scope, node: &Subject<'_>) -> bool {
+    let cluster = input.fleet.clusters.iter().find(|(name, _)| name.as_str() == node.id.cluster());
+    let cluster = cluster.map(|(_, c)| &c.spec);
+    let mut demands = Vec::new();
+    demands.extend(scope.cluster.as_ref().map(|name| name.as_str() == node.id.cluster()));
+    demands.extend(
+        scope.region.as_ref().map(|region| cluster.is_some_and(|c| c.region.as_ref() == Some(region))),
+    );
+    demands.extend(
+        scope
+            .environment
+            .as_ref()
+            .map(|environment| cluster.is_some_and(|c| c.environment.as_ref() == Some(environment))),
+    );
+    for (key, value) in &scope.cluster_labels {
+        demands.push(cluster.is_some_and(|c| c.labels.get(key) == Some(value)));
+    }
+    if !scope.pools.is_empty() {
+        demands.push(node.pool.is_some_and(|(name, _)| scope.pools.iter().any(|p| p.matches(name.as_str()))));
+    }
+    demands.extend(
+        scope
+            .tenant
+            .as_ref()
+            .map(|tenant| node.pool.is_some_and(|(_, pool)| pool.tenant.as_ref() == Some(tenant))),
+    );
+    demands.extend(scope.domain.as_ref().map(|d| node.domain(d.key) == Some(d.value.as_str())));
+    !demands.contains(&false)
+}
+
 /// The counts of a budget that a new reservation restricts.
 fn counts<'a>(
     input: &Input<'a>,
@@ -91,37 +170,34 @@ fn counts<'a>(
     new: &BTreeSet<&'a NodeId>,
 ) -> BTreeMap<Vec<String>, Count<'a>> {
     let mut counts: BTreeMap<Vec<String>, Count<'a>> = BTreeMap::new();
-    for (id, seen) in &input.inventory.nodes {
-        let Some((pool_name, pool)) = seen.pool.as_ref().and_then(|p| input.fleet.pools.get_key_value(p))
-        else {
-            continue;
-        };
-        let scope = &budget.scope;
-        let in_domain =
-            scope.domain.as_ref().is_none_or(|d| seen.domain(d.key).is_some_and(|v| **v == *d.value));
-        if !scope.covers_pool(input.fleet, pool_name, pool) || !in_domain {
+    let mut known: BTreeMap<&PoolName, u32> = BTreeMap::new();
+    for node in subjects(input, after) {
+        if let Some((name, _)) = node.pool {
+            *known.entry(name).or_default() += 1;
+        }
+        if !inside_scope(input, &budget.scope, &node) {
             continue;
         }
-        let Some(key) = key(input, budget.each, id, seen, pool) else { continue };
+        let Some(key) = key(input, budget.each, &node) else { continue };
         let count = counts.entry(key).or_default();
+        let (id, record) = (node.id, node.record);
         let weight = match budget.unit {
             BudgetUnit::Nodes => 1,
-            BudgetUnit::Gpus => pool.gpu.count,
+            BudgetUnit::Gpus => node.gpus(),
         };
-        let record = after.nodes.get(id);
         let visit = record.and_then(|record| record.visit.as_ref());
-        let broken =
-            !seen.ready || seen.cordon.foreign.is_some() || record.is_some_and(|r| r.quarantine.is_some());
+        let broken = node.seen.is_none_or(|seen| !seen.ready || seen.cordon.foreign.is_some())
+            || record.is_some_and(|r| r.quarantine.is_some());
         count.size += weight;
         count.broken += if broken { weight } else { 0 };
         count.away += if broken { weight } else { 0 };
         let Some(visit) = visit else { continue };
         let rollout = after.rollouts.get(&visit.rollout);
         let back = rollout.is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }));
-        let reason = match (
-            back,
-            seen.layout != visit.to.layout && has_release(input, after, seen, pool, &visit.to.release),
-        ) {
+        let only_cut = node.seen.zip(node.pool).is_some_and(|(seen, (_, pool))| {
+            seen.layout != visit.to.layout && has_release(input, after, seen, pool, &visit.to.release)
+        });
+        let reason = match (back, only_cut) {
             (true, _) => Reason::Rollback,
             (false, true) => Reason::Repartition,
             (false, false) => Reason::Upgrade,
@@ -133,17 +209,48 @@ fn counts<'a>(
         }
         count.reserved += weight;
         count.away += if broken { 0 } else { weight };
-        count.domains.insert(budget.at_least_domain.and_then(|key| seen.domain(key)).map(|domain| &**domain));
+        count.domains.insert(
+            budget.at_least_domain.and_then(|key| node.domain(key)).map(|domain| (node.id.cluster(), domain)),
+        );
         if new.contains(id) && restricts {
             count.new.push(id);
             // Broken already, or sick from its upgrade: it takes nothing away that was there.
-            count.takes |= !broken && seen.faults.is_empty();
+            count.takes |= !broken && node.seen.is_some_and(|seen| seen.faults.is_empty());
             let boost = rollout.filter(|_| back).map_or(0, |r| r.strategy.rollback.budget_boost);
             count.boost = count.boost.max(boost.saturating_mul(weight));
         }
     }
+    add_missing(input, budget, &known, &mut counts);
     counts.retain(|_, count| !count.new.is_empty());
     counts
+}
+
+/// Nodes that a pool's document says are there at least, and that nobody sees or remembers.
+fn add_missing(
+    input: &Input<'_>,
+    budget: &BudgetSpec,
+    known: &BTreeMap<&PoolName, u32>,
+    counts: &mut BTreeMap<Vec<String>, Count<'_>>,
+) {
+    for (name, pool) in &input.fleet.pools {
+        let missing = pool.nodes.min.unwrap_or(0).saturating_sub(known.get(name).copied().unwrap_or(0));
+        let id = NodeId::new(&format!("{}/?", pool.cluster));
+        let nobody = Subject { id: &id, seen: None, record: None, pool: Some((name, &pool.spec)) };
+        if missing == 0 || !inside_scope(input, &budget.scope, &nobody) {
+            continue;
+        }
+        let Some(count) = key(input, budget.each, &nobody).and_then(|key| counts.get_mut(&key)) else {
+            continue;
+        };
+        let weight = missing
+            * match budget.unit {
+                BudgetUnit::Nodes => 1,
+                BudgetUnit::Gpus => pool.gpu.count,
+            };
+        count.size += weight;
+        count.broken += weight;
+        count.away += weight;
+    }
 }
 
 /// Whether nothing but the layout changes: every component of the release that drydock moves on the node is there. Ids
@@ -164,27 +271,20 @@ fn has_release(
     })
 }
 
-/// The value of `each` a node is counted under; `None` where it has none.
-fn key(
-    input: &Input<'_>,
-    each: Option<Each>,
-    id: &NodeId,
-    seen: &ObservedNode,
-    pool: &PoolSpec,
-) -> Option<Vec<String>> {
-    let domain = |key: DomainKey| {
-        // Names of domains repeat between pools.
-        let pool = seen.pool.as_ref()?;
-        Some(vec![pool.to_string(), seen.domain(key)?.to_string()])
-    };
+/// The value of `each` a node is counted under; `None` where it has none. A domain is one of its cluster, whichever pools
+/// stand in it.
+fn key(input: &Input<'_>, each: Option<Each>, node: &Subject<'_>) -> Option<Vec<String>> {
+    let cluster = node.id.cluster();
+    let domain = |key: DomainKey| Some(vec![cluster.to_owned(), node.domain(key)?.to_owned()]);
     match each {
         None => Some(Vec::new()),
         Some(Each::Region) => {
-            input.fleet.clusters.get(&pool.cluster)?.region.clone().map(|region| vec![region])
+            let found = input.fleet.clusters.iter().find(|(name, _)| name.as_str() == cluster)?;
+            found.1.region.clone().map(|region| vec![region])
         }
-        Some(Each::Cluster) => Some(vec![id.cluster().to_owned()]),
-        Some(Each::Pool) => seen.pool.as_ref().map(|pool| vec![pool.to_string()]),
-        Some(Each::Tenant) => pool.tenant.as_ref().map(|tenant| vec![tenant.to_string()]),
+        Some(Each::Cluster) => Some(vec![cluster.to_owned()]),
+        Some(Each::Pool) => node.pool.map(|(name, _)| vec![name.to_string()]),
+        Some(Each::Tenant) => node.pool?.1.tenant.as_ref().map(|tenant| vec![tenant.to_string()]),
         Some(Each::NvlinkDomain) => domain(DomainKey::NvlinkDomain),
         Some(Each::ScalableUnit) => domain(DomainKey::ScalableUnit),
         Some(Each::Rack) => domain(DomainKey::Rack),
@@ -217,8 +317,6 @@ mod common;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use drydock_plan::NodeRecord;
-
     use super::{common, *};
     use crate::{FaultSpec, World, WorldOptions};
 

@@ -162,6 +162,8 @@ pub(crate) struct Node {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Why {
+    #[serde(default)]
+    pub(crate) violations: Vec<String>,
     pub(crate) synced: bool,
     pub(crate) waits_for: Vec<Reason>,
     pub(crate) judged_at: Timestamp,

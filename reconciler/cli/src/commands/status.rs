@@ -128,7 +128,7 @@ fn title(fleet: &Fleet, clusters: &[Cluster], when: &When, ui: &Ui) -> Vec<Strin
         out.extend(fleet.source.hint.iter().map(|hint| format!("    help: {hint}")));
     }
     out.extend(fleet.trouble.iter().map(|trouble| format!("  the last pass wasn't carried out: {trouble}")));
-    out.extend(fleet.violations.iter().map(|what| format!("  a plan was refused: {what}")));
+    out.extend(fleet.violations.iter().map(|what| format!("  a plan broke a rule and was cut down: {what}")));
     out
 }
 

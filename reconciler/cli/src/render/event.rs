@@ -21,7 +21,7 @@ pub(crate) fn line(event: &Event) -> String {
         EventKind::SourceProblem { problem } => format!("the repository: {problem}"),
         EventKind::SourceWell {} => "the repository is well again".to_owned(),
         EventKind::Ledger { notice } => ledger(notice),
-        EventKind::Violation { what } => format!("a plan was refused: {}", what.join("; ")),
+        EventKind::Violation { what } => format!("a plan broke a rule and was cut down: {}", what.join("; ")),
     }
 }
 

@@ -29,7 +29,10 @@ pub(crate) fn why(node: &Node, when: &When, paint: Paint, width: usize) -> Strin
         );
         out.push(format!("{held}, patience ends {}", when.full(visit.deadline)));
     }
-    if why.waits_for.is_empty() {
+    for what in &why.violations {
+        out.push(wrap(&format!("the last plan broke a rule and was cut down: {what}"), 11, width));
+    }
+    if why.waits_for.is_empty() && why.violations.is_empty() {
         out.push(nothing(node, why).to_owned());
     }
     for (i, reason) in why.waits_for.iter().enumerate() {

@@ -51,7 +51,7 @@ impl Scene {
             let vector = release(version);
             scene.apply(LedgerChange::Remember(vector.id(), vector));
         }
-        let seen = ObservedCluster { seen_at: START, error: None };
+        let seen = ObservedCluster::fresh(START);
         scene.inventory.clusters.insert("c01".parse().unwrap(), seen);
         for n in 0..nodes {
             scene.inventory.nodes.insert(id(n), observed("1"));

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::state::{FeedStatus, Kept, SILENCE_MAX, Shared};
-use crate::client::{CallError, Caller, query};
+use crate::client::{CallError, Caller, Kind, query};
 use crate::clock;
 use crate::objects::Key;
 
@@ -140,6 +140,9 @@ fn take_in<T: Kept>(shared: &Shared, items: Vec<T>, version: &str) {
     for key in gone {
         T::remove(&key, &mut state);
     }
+    if T::KIND == Kind::NODE {
+        state.nodes_told_gone = false;
+    }
     // Versions are numbers in etcd's order in every API server there is; where one isn't, nothing is concluded.
     if let Ok(version) = version.parse::<u64>() {
         let highest = state.highest.get(plural).copied().unwrap_or(0);
@@ -206,7 +209,10 @@ async fn watch<T: Kept>(caller: &Caller, shared: &Shared, version: &mut String) 
             }
             WatchEvent::Deleted(object) => {
                 version.clone_from(&object.meta().resource_version);
-                change(shared, |state| T::remove(&object.key(), state));
+                change(shared, |state| {
+                    T::remove(&object.key(), state);
+                    state.nodes_told_gone |= T::KIND == Kind::NODE;
+                });
             }
         }
         note_version(shared, plural, version);

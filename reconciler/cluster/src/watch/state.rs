@@ -107,6 +107,8 @@ pub struct State {
     pub passed: BTreeMap<Arc<str>, u64>,
     /// Changes taken in so far.
     pub changes: u64,
+    /// The newest thing known of its nodes is that one was deleted; a list that shows none says less.
+    pub nodes_told_gone: bool,
 }
 
 /// Nodes whose facts may have changed since somebody looked at them last.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use drydock_plan::{Inventory, PlanReport, Planned, Reason, RolloutReport};
-use drydock_planner::{Input, PoolTarget, check::check, plan, pool_targets};
+use drydock_planner::{Input, PoolTarget, check::check, cut_down, plan, pool_targets};
 use drydock_source::SourceState;
 use drydock_spec::PoolName;
 use jiff::{SignedDuration, Timestamp};
@@ -60,7 +60,11 @@ pub(super) enum PassError {
     Races,
 }
 
+/// Who makes the plans; tests put in one that makes mistakes.
+type Planner = fn(&Input<'_>) -> Planned;
+
 pub(super) struct Core<W> {
+    planner: Planner,
     store: Arc<dyn LedgerStore>,
     world: W,
     desired: Desired,
@@ -90,6 +94,7 @@ impl<W: World> Core<W> {
     ) -> Self {
         let targets = desired.in_force().map(|now| pool_targets(&now.fleet)).unwrap_or_default();
         let mut core = Self {
+            planner: plan,
             store,
             world,
             desired,
@@ -110,6 +115,11 @@ impl<W: World> Core<W> {
         core.clock.set(core.world.now());
         core.changed = core.world.now();
         core
+    }
+
+    #[cfg(test)]
+    pub(super) fn plan_with(&mut self, planner: Planner) {
+        self.planner = planner;
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -256,19 +266,20 @@ impl<W: World> Core<W> {
             };
             // The planner is a pure function of its input: nothing is left half done when it gives up.
             let thought = catch_unwind(AssertUnwindSafe(|| {
-                let planned = plan(&input);
-                let prepared = Prepared::new(&ledger, planned.plan.changes.clone());
-                let violations = check(&input, &planned.plan, prepared.after());
-                (planned, prepared, violations)
+                let Planned { plan, mut report } = (self.planner)(&input);
+                let prepared = Prepared::new(&ledger, plan.changes.clone());
+                let violations = check(&input, &plan, prepared.after());
+                if violations.is_empty() {
+                    return (plan, report, prepared);
+                }
+                // What is wrong with one cluster's part stops neither the others nor what is on its way home.
+                let cut = cut_down(&input, &plan);
+                report.violations = violations.iter().map(ToString::to_string).chain(cut.left_out).collect();
+                let prepared = Prepared::new(&ledger, cut.plan.changes.clone());
+                (cut.plan, report, prepared)
             }));
-            let (Planned { plan, mut report }, prepared, violations) =
-                thought.map_err(|_| PassError::Planner)?;
-            if !violations.is_empty() {
-                report.violations =
-                    violations.iter().map(|v| format!("{}: {}", v.invariant, v.text)).collect();
-                self.refuse(report, now)?;
-                return Ok(());
-            }
+            let (plan, report, prepared) = thought.map_err(|_| PassError::Planner)?;
+            self.tell_violations(&report, now)?;
             let changed = !prepared.changes().is_empty();
             if changed {
                 self.world.save()?;
@@ -299,19 +310,19 @@ impl<W: World> Core<W> {
         Err(PassError::Races)
     }
 
-    /// A plan that breaks an invariant isn't carried out. The same one is told once.
-    fn refuse(&mut self, report: PlanReport, now: Timestamp) -> Result<(), StoreError> {
-        self.stats.violations.inc();
-        self.stirred = false;
-        let known = self.report.violations == report.violations;
-        self.report = Arc::new(report);
-        if known {
+    /// A plan that breaks an invariant was cut down. The same thing is told once.
+    fn tell_violations(&self, report: &PlanReport, now: Timestamp) -> Result<(), StoreError> {
+        if report.violations.is_empty() {
             return Ok(());
         }
-        for violation in &self.report.violations {
-            tracing::error!(%violation, "a plan broke an invariant and wasn't carried out");
+        self.stats.violations.inc();
+        if self.report.violations == report.violations {
+            return Ok(());
         }
-        let what = EventKind::Violation { what: self.report.violations.clone() };
+        for violation in &report.violations {
+            tracing::error!(%violation, "a plan broke an invariant and was cut down");
+        }
+        let what = EventKind::Violation { what: report.violations.clone() };
         self.store.record(&[NewEvent { at: now, what }])
     }
 

@@ -210,3 +210,63 @@ async fn nothing_is_intended_or_done_that_rests_on_what_is_not_durable() {
     assert!(events.iter().any(|event| matches!(&event.what, EventKind::Node { to, .. } if to == "drain")));
     assert!(events.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
 }
+
+/// A planner that reserves every node there is as soon as one is in flight.
+fn greedy(input: &drydock_planner::Input<'_>) -> drydock_plan::Planned {
+    let mut planned = drydock_planner::plan(input);
+    let held = input.ledger.nodes.values().find_map(|record| record.visit.clone());
+    let Some(visit) = held else { return planned };
+    for (id, record) in &input.ledger.nodes {
+        let waits = record.visit.is_none() && record.soak.is_none();
+        if record.assignment.as_ref().is_some_and(|a| a.outcome.is_none()) && waits {
+            let mut record = record.clone();
+            record.epoch = record.epoch.next();
+            record.generation = record.generation.next();
+            record.visit = Some(drydock_plan::Visit {
+                since: input.now,
+                step: drydock_plan::Step::Preflight,
+                ..visit.clone()
+            });
+            planned
+                .plan
+                .changes
+                .retain(|c| !matches!(c, drydock_plan::LedgerChange::Node(other, _) if other == id));
+            planned.plan.changes.push(drydock_plan::LedgerChange::Node(id.clone(), Box::new(record)));
+        }
+    }
+    planned
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_breaks_an_invariant_is_cut_down_and_what_is_in_flight_goes_on() {
+    let (world, _) =
+        EmbeddedWorld::new(WorldStore::in_memory().unwrap(), drydock_sim::WorldOptions::default());
+    let store = Arc::new(Store::in_memory().unwrap());
+    let desired = Desired::new(Some(kept("one", documents("580.95.05", 1))), START);
+    let (send, source) = source();
+    let options = EngineOptions { speed: Speed::FlatOut, ..EngineOptions::default() };
+    let (mut engine, handle) = Engine::new(store.clone(), world, desired, source, options);
+    engine.core.plan_with(greedy);
+    let task = tokio::spawn(engine.run());
+    send.send_replace(read("two", 1, documents("580.105.08", 1)));
+    let mut snapshot = handle.snapshot();
+    let told = snapshot
+        .wait_for(|s| s.facts.as_ref().is_some_and(|f| !f.report.violations.is_empty()))
+        .await
+        .unwrap()
+        .clone();
+    let facts = told.facts.as_ref().unwrap();
+    assert!(facts.report.violations.iter().any(|v| v.contains("left out")), "{:?}", facts.report.violations);
+    let node = facts.inventory.nodes.keys().next().unwrap();
+    assert_eq!(facts.why(node).unwrap().violations, facts.report.violations, "why says so first");
+    let done = |snapshot: &Arc<Snapshot>| {
+        let facts = snapshot.facts.as_ref().unwrap();
+        facts.ledger.rollouts.values().any(|rollout| rollout.state.word() == "Succeeded")
+    };
+    let done = snapshot.wait_for(done).await.unwrap().clone();
+    let most = done.facts.as_ref().unwrap().ledger.rollouts.values().next().unwrap().exposed;
+    assert_eq!((most, done.trouble.as_ref()), (4, None));
+    assert!(handle.stats().violations.get() > 0);
+    handle.stop();
+    task.await.unwrap().unwrap();
+}

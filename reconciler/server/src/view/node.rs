@@ -31,6 +31,8 @@ pub struct NodeRow {
     pub freshness: Freshness,
     /// GPUs it advertises.
     pub gpus: u32,
+    /// GPUs it should have: while its driver is away it advertises none.
+    pub gpus_expected: u32,
     /// What runs; absent when the node isn't there.
     pub running: Option<ReleaseId>,
     /// How its GPUs are cut.
@@ -175,6 +177,10 @@ impl Facts {
             (None, Freshness::Fresh) => (Sync::Unknown, Health::Missing),
             (_, Freshness::Stale | Freshness::Unreachable) => (Sync::Unknown, Health::Unknown),
         };
+        let documented = pool.as_ref().and_then(|pool| self.fleet.pools.get(pool)).map(|p| p.gpu.count);
+        let remembered = record.and_then(|record| record.place.as_ref()).map_or(0, |place| place.gpus);
+        let gpus_expected =
+            documented.unwrap_or_else(|| observed.map_or(0, |node| node.gpus).max(remembered));
         let visit = record.and_then(|record| record.visit.as_ref());
         let soak = record.and_then(|record| record.soak.as_ref());
         let quarantine = record.and_then(|record| record.quarantine.as_ref());
@@ -190,6 +196,7 @@ impl Facts {
             health,
             freshness,
             gpus: observed.map_or(0, |node| node.gpus),
+            gpus_expected,
             running: observed.map(|node| node.running.id.clone()),
             layout: observed.and_then(|node| node.layout.clone()),
             wanted: wanted.map(|wanted| wanted.target.clone()),

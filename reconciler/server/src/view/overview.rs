@@ -15,7 +15,7 @@ use super::{Facts, Freshness, Health, NodeRow, Sync};
 pub struct Counts {
     /// Nodes.
     pub nodes: u32,
-    /// GPUs they advertise.
+    /// GPUs they should have.
     pub gpus: u32,
     /// GPUs that can be used now: their node is ready and takes pods.
     pub gpus_in_service: u32,
@@ -119,7 +119,7 @@ pub struct Overview {
 impl Counts {
     fn add(&mut self, row: &NodeRow) {
         self.nodes += 1;
-        self.gpus = self.gpus.saturating_add(row.gpus);
+        self.gpus = self.gpus.saturating_add(row.gpus_expected.max(row.gpus));
         if row.schedulable {
             self.gpus_in_service = self.gpus_in_service.saturating_add(row.gpus);
         }

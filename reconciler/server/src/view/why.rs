@@ -11,6 +11,8 @@ use super::Facts;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyView {
+    /// What the last plan broke, and what was left out of it for that: before anything else that it waits for.
+    pub violations: Vec<String>,
     /// Nothing has to be changed on it.
     pub synced: bool,
     /// What it runs.
@@ -46,6 +48,7 @@ impl Facts {
             judged_at,
             facts_at,
         } = explanation;
-        Some(WhyView { synced, running, wanted, rollout, step, waits_for, judged_at, facts_at })
+        let violations = self.report.violations.clone();
+        Some(WhyView { violations, synced, running, wanted, rollout, step, waits_for, judged_at, facts_at })
     }
 }

@@ -93,7 +93,9 @@ impl Freshness {
     pub fn of(cluster: Option<&ObservedCluster>, now: Timestamp) -> Self {
         match cluster {
             Some(ObservedCluster { error: Some(_), .. }) => Self::Unreachable,
-            Some(ObservedCluster { seen_at, error: None }) if now.duration_since(*seen_at) > STALE_AFTER => {
+            Some(ObservedCluster { seen_at, error: None, .. })
+                if now.duration_since(*seen_at) > STALE_AFTER =>
+            {
                 Self::Stale
             }
             Some(ObservedCluster { error: None, .. }) => Self::Fresh,

@@ -23,18 +23,22 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::BudgetInFlight { budget, each, unit, limit, used, adds, held_by } => {
             rules::budget_in_flight(budget, each.as_deref(), *unit, (*limit, *used, *adds), held_by)
         }
-        Reason::BudgetFloor { budget, each, unit, floor, available, broken, allowance, adds } => {
+        Reason::BudgetFloor { budget, each, unit, floor, available, broken, missing, spared, adds } => {
             let numbers = rules::Floor {
                 floor: *floor,
                 available: *available,
                 broken: *broken,
-                allowance: *allowance,
+                missing: *missing,
+                spared: *spared,
                 adds: *adds,
             };
             rules::budget_floor(budget, each.as_deref(), *unit, numbers)
         }
         Reason::Spread { key, domain, limit, used } => rules::spread(*key, domain, *limit, *used),
         Reason::Gang { gang, nodes, inside, ends } => rules::gang(gang, *nodes, *inside, *ends, when),
+        Reason::UnknownGang { gang } => rules::unknown_gang(gang),
+        Reason::TwoPools { pools, stays } => rules::two_pools(pools, stays.as_ref()),
+        Reason::UnexplainedCordon {} => rules::unexplained_cordon(),
         Reason::ForeignCordon { by } => rules::foreign_cordon(by),
         Reason::NotReady { since } => rules::not_ready(*since, when),
         Reason::ClusterUnreachable { cluster, since, error } => {

@@ -2,8 +2,8 @@
 
 use drydock_plan::{BudgetUnitText, GangId, NodeId, PauseReason, RolloutId, SkipReason, UnitId};
 use drydock_spec::{
-    BudgetName, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period, ReleaseId, TeamName,
-    WaveName,
+    BudgetName, CalendarName, ClusterName, ComponentName, DomainKey, GatePoint, Period, PoolName, ReleaseId,
+    TeamName, WaveName,
 };
 use jiff::Timestamp;
 
@@ -69,7 +69,8 @@ pub(super) struct Floor {
     pub(super) floor: u32,
     pub(super) available: u32,
     pub(super) broken: u32,
-    pub(super) allowance: u32,
+    pub(super) missing: u32,
+    pub(super) spared: u32,
     pub(super) adds: u32,
 }
 
@@ -79,11 +80,12 @@ pub(super) fn budget_floor(
     unit: BudgetUnitText,
     numbers: Floor,
 ) -> String {
-    let Floor { floor, available, broken, allowance, adds } = numbers;
+    let Floor { floor, available, broken, missing, spared, adds } = numbers;
     let (each, word) = (of_each(each), unit_word(unit, available));
-    let broken = match broken {
-        0 => String::new(),
-        n => format!("; {n} broken, {allowance} of them not charged"),
+    let broken = match (broken, missing) {
+        (0, _) => String::new(),
+        (n, 0) => format!("; {n} broken, {spared} of them not charged"),
+        (n, m) => format!("; {n} broken, {m} of them not there at all, {spared} not charged"),
     };
     format!(
         "budget {budget}{each}: {available} {word} available, {floor} must stay, this would take {adds}{broken}"
@@ -100,6 +102,24 @@ pub(super) fn gang(gang: &GangId, nodes: u32, inside: u32, ends: Option<Timestam
         "job {gang} runs on {} and only {inside} of them may go now; all of its nodes move together{end}",
         count(nodes, "node")
     )
+}
+
+pub(super) fn unknown_gang(gang: &GangId) -> String {
+    format!("a pod of job {gang} runs on it, and which other nodes that job is on can't be seen")
+}
+
+pub(super) fn two_pools(pools: &[PoolName], stays: Option<&PoolName>) -> String {
+    let names: Vec<&str> = pools.iter().map(PoolName::as_str).collect();
+    let stays = stays.map_or("it is in none of them".to_owned(), |pool| format!("it stays in {pool}"));
+    format!(
+        "the selectors of pools {} match it; {stays} until a label of it or a nodeSelector is changed",
+        names.join(" and ")
+    )
+}
+
+pub(super) fn unexplained_cordon() -> String {
+    "it carries drydock's cordon and no record says that it may serve; it is checked before it is returned"
+        .to_owned()
 }
 
 pub(super) fn foreign_cordon(by: &str) -> String {
