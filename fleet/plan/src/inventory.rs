@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use drydock_gpu::xid::RecoveryAction;
 use drydock_spec::{
     CheckName, ClusterName, DomainKey, Fleet, LayoutId, PoolName, ReleaseId, ReleaseVector, TenantName,
 };
@@ -126,6 +127,9 @@ pub struct HealthFault {
     pub kind: String,
     /// Since when.
     pub since: Timestamp,
+    /// What the driver says has to be done about the device, where that was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryAction>,
 }
 
 /// What the node side says about an intent.

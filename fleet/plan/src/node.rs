@@ -105,6 +105,21 @@ pub struct Assignment {
     pub outcome: Option<NodeOutcome>,
     /// When it ended.
     pub ended: Option<Timestamp>,
+    /// What it gathered while it soaked, once it is through: it goes on counting for its wave.
+    #[serde(default)]
+    pub gathered: Gathered,
+    /// How often a fault took it out again after it had returned.
+    #[serde(default)]
+    pub taken_out: u32,
+}
+
+/// What nodes gather while they soak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathered {
+    /// Time in which it was good on the release without a break.
+    pub millis: u64,
+    /// Jobs that passed on it in that time.
+    pub jobs: u64,
 }
 
 impl Assignment {
@@ -122,6 +137,8 @@ impl Assignment {
             carries: Vec::new(),
             outcome: None,
             ended: None,
+            gathered: Gathered { millis: 0, jobs: 0 },
+            taken_out: 0,
         }
     }
 }
@@ -164,6 +181,8 @@ pub enum SkipReason {
     Floor(BudgetName),
     /// This job runs on it and is larger than a budget lets go at once.
     Gang(GangId),
+    /// Its hardware and the release don't go together.
+    Incompatible,
 }
 
 impl SkipReason {
@@ -185,6 +204,7 @@ impl SkipReason {
             Self::Gang(gang) => {
                 format!("job {gang} is larger than a budget lets go at once: end it, or allow more")
             }
+            Self::Incompatible => "its hardware and the release don't go together".to_owned(),
         }
     }
 }
@@ -261,6 +281,16 @@ pub struct Visit {
     /// wasn't seen doesn't count.
     #[serde(default)]
     pub ends: Option<Timestamp>,
+    /// Failing rounds of the present course. Evidence is kept up to a limit, tries are counted without one.
+    #[serde(default)]
+    pub failed_rounds: u32,
+    /// It goes back though no check has failed: none could be run on it, or what it shows again and again is none that they
+    /// see. Being good on what it ran before then proves nothing against the version.
+    #[serde(default)]
+    pub untold: bool,
+    /// The quarantine it came out of when a person said `retry`. It goes back into it unless it passes its checks.
+    #[serde(default)]
+    pub quarantined: Option<Box<NodeQuarantine>>,
 }
 
 /// Evidence kept per visit: enough for three tries of three checks on both releases.
@@ -394,6 +424,13 @@ pub struct Soak {
     pub since: Timestamp,
     /// Its count of jobs at that time.
     pub jobs_at_start: u64,
+    /// When the release was first given to it. A fault that began since then and is still there is the soak's to judge,
+    /// also one that came after the last check and before the return.
+    #[serde(default)]
+    pub given: Option<Timestamp>,
+    /// How often it wasn't ready for a moment and came back.
+    #[serde(default)]
+    pub spells: u32,
 }
 
 /// Why a node is kept away from work.
@@ -407,6 +444,9 @@ pub struct NodeQuarantine {
     pub blame: Blame,
     /// What was seen, on both releases.
     pub evidence: Vec<Evidence>,
+    /// When a person said `retry`. It stays cordoned until its checks have passed.
+    #[serde(default)]
+    pub retry: Option<Timestamp>,
 }
 
 /// What is to blame for a failure.

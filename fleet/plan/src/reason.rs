@@ -102,6 +102,8 @@ pub enum Reason {
     LeftOut { why: SkipReason, until: Timestamp },
     /// The release was rolled back and isn't tried again here.
     ReleaseQuarantined { release: ReleaseId, rollout: RolloutId },
+    /// The layout was rolled back and isn't tried again here; the release beside it is good.
+    LayoutQuarantined { layout: String, rollout: RolloutId },
     /// The node is quarantined.
     NodeQuarantined { since: Timestamp, rollout: RolloutId },
     /// A person said to leave it out.
@@ -116,6 +118,8 @@ pub enum Reason {
     Halted { since: Timestamp, in_flight: u32 },
     /// The rollout can never work as written.
     Rejected { why: String },
+    /// Its hardware, as it is seen, and the release don't go together.
+    Incompatible { why: String },
     /// A person ended a rollout to the same target; it starts again when the target changes or someone says `retry`.
     AbortedBefore { rollout: RolloutId },
 
@@ -211,6 +215,7 @@ impl Reason {
             Self::Settling { .. } => "settling",
             Self::LeftOut { .. } => "leftOut",
             Self::ReleaseQuarantined { .. } => "releaseQuarantined",
+            Self::LayoutQuarantined { .. } => "layoutQuarantined",
             Self::NodeQuarantined { .. } => "nodeQuarantined",
             Self::SkippedByControl {} => "skippedByControl",
             Self::PreexistingFailure { .. } => "preexistingFailure",
@@ -218,6 +223,7 @@ impl Reason {
             Self::Paused { .. } => "paused",
             Self::Halted { .. } => "halted",
             Self::Rejected { .. } => "rejected",
+            Self::Incompatible { .. } => "incompatible",
             Self::AbortedBefore { .. } => "abortedBefore",
             Self::InventoryOlderThanPlan {} => "inventoryOlderThanPlan",
             Self::Preflight { .. } => "preflight",
@@ -276,12 +282,14 @@ impl Reason {
             | Self::ClusterLimit { .. }
             | Self::HeadOfLine { .. }
             | Self::ReleaseQuarantined { .. }
+            | Self::LayoutQuarantined { .. }
             | Self::NodeQuarantined { .. }
             | Self::SkippedByControl {}
             | Self::DriftHeld { .. }
             | Self::Paused { .. }
             | Self::Halted { .. }
             | Self::Rejected { .. }
+            | Self::Incompatible { .. }
             | Self::AbortedBefore { .. }
             | Self::InventoryOlderThanPlan {}
             | Self::UnitBarrier { .. }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_spec::{
-    ClusterName, GatePoint, PolicyName, PolicySpec, PoolName, ReleaseId, SuiteSpec, TeamName, WaveName,
+    ClusterName, GatePoint, LayoutId, PolicyName, PolicySpec, PoolName, ReleaseId, SuiteSpec, TeamName,
+    WaveName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,19 @@ pub struct RolloutRecord {
     pub history: Vec<HistoryEntry>,
     /// Counts at the end, when assignments are gone.
     pub summary: Option<RolloutSummary>,
+    /// Rounds of checks that came to an end.
+    #[serde(default)]
+    pub rounds: Rounds,
+}
+
+/// Rounds of checks that came to an end, before and after a change. Of several in a row that told nothing on one node only
+/// the first counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rounds {
+    /// All of them.
+    pub all: u32,
+    /// Those that told nothing, since what runs the checks broke.
+    pub inconclusive: u32,
 }
 
 /// What a new rollout is about.
@@ -143,6 +157,7 @@ impl RolloutRecord {
             turn: Turn::default(),
             history: Vec::new(),
             summary: None,
+            rounds: Rounds::default(),
         }
     }
 }
@@ -378,6 +393,9 @@ pub struct Halt {
     pub limit: HaltLimit,
     /// The release that is to blame, and is quarantined.
     pub release: ReleaseId,
+    /// The layout, where nothing else had changed: then it is the one to blame, and the release isn't.
+    #[serde(default)]
+    pub layout: Option<LayoutId>,
 }
 
 /// Limits whose passing halts a rollout.
@@ -439,6 +457,7 @@ pub enum RolloutEvent {
     FailureSettled { node: NodeId, blame: Blame, text: String },
     Approved { wave: WaveName, gate: GatePoint, team: TeamName, by: String },
     ReleaseQuarantined { release: ReleaseId, pools: Vec<PoolName> },
+    LayoutQuarantined { layout: String, pools: Vec<PoolName> },
     NodeQuarantined { node: NodeId, blame: Blame },
     Deferred { node: NodeId, why: String },
     Skipped { node: NodeId, why: String },

@@ -36,6 +36,7 @@ impl Pass<'_> {
         let Some(visit) = &record.visit else {
             return match (&record.quarantine, own) {
                 (Some(_), None) => Some(Ensure::Kept),
+                (Some(_), Some(_)) if self.checked_in_place(i) => self.ensure_in_place(i),
                 (Some(_), Some(_)) | (None, None) => None,
                 // It is checked first, on a visit of its own.
                 (None, Some(_)) if self.is_unexplained(i) => None,

@@ -323,6 +323,7 @@ impl Pass<'_> {
         self.remember(&from.release);
         let partner = self.partner(i, None);
         let record = self.intend(i);
+        let quarantined = record.quarantine.take().map(Box::new);
         record.epoch = record.epoch.next();
         record.not_before = None;
         record.visit = Some(Visit {
@@ -351,6 +352,9 @@ impl Pass<'_> {
             held_since: None,
             fights: 0,
             ends: None,
+            failed_rounds: 0,
+            untold: false,
+            quarantined,
         });
         self.renew_deadline(i);
     }

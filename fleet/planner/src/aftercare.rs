@@ -2,8 +2,13 @@
 //! release's failure all the same, and the nodes to come are still to be saved.
 
 use drydock_plan::{NodeOutcome, RolloutState, Soak};
+use drydock_spec::Period;
 
 use crate::pass::Pass;
+
+/// A fault up to so long after the soak still speaks about the release: the hour that Cluster API's control plane takes for
+/// the same question. A later one is news about the node, and counts in floors alone.
+const SOAK_ECHO: Period = Period::from_hours(1);
 
 impl Pass<'_> {
     /// Takes nodes out again on which a fault has appeared since they were done. What is to blame is found out like in a
@@ -32,7 +37,7 @@ impl Pass<'_> {
         let (obs, record) = (self.frame.nodes[i].obs, self.rec(i));
         let a = record.assignment.as_ref().filter(|a| a.outcome == Some(NodeOutcome::Done))?;
         let since = a.ended.max(a.exposed)?;
-        let fault = obs.faults.iter().find(|f| f.since >= since)?;
+        let fault = self.fault_since(i, since).filter(|f| f.since <= SOAK_ECHO.after(since))?;
         let from = record.previous_good.clone()?;
         if record.visit.is_some() || self.frame.stale(i).is_some() || self.frame.nodes[i].pool.is_none() {
             return None;
@@ -44,7 +49,15 @@ impl Pass<'_> {
         let text = format!("{} after it was done", fault.kind);
         let jobs_at_start = obs.work.jobs_passed;
         Some((
-            Soak { rollout: a.rollout.clone(), target: a.target.clone(), from, since, jobs_at_start },
+            Soak {
+                rollout: a.rollout.clone(),
+                target: a.target.clone(),
+                from,
+                since,
+                jobs_at_start,
+                given: a.exposed,
+                spells: 0,
+            },
             text,
         ))
     }

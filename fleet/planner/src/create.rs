@@ -11,7 +11,7 @@ use drydock_plan::{
 };
 use drydock_spec::{ComponentClass, DriftPolicy, FailureAction, PolicyName, PolicySpec, PoolName};
 
-use crate::{domain::Domain, order::hash, pass::Pass, rollback::collapsed};
+use crate::{domain::Domain, health, order::hash, pass::Pass, rollback::collapsed};
 
 /// A node that was left out because it failed its checks is tried again after this: as long as a check's result
 /// counts as fresh. It doubles every time, since each try is a rollout of its own for people to read.
@@ -50,14 +50,20 @@ impl Pass<'_> {
         let record = self.rec(i);
         let node = &self.frame.nodes[i];
         let pool = self.frame.pools.get(node.pool?)?;
-        if let Some(q) = &record.quarantine {
+        if let Some(q) = record.quarantine.as_ref().filter(|q| q.retry.is_none()) {
             return Some(Reason::NodeQuarantined { since: q.since, rollout: q.rollout.clone() });
         }
         if let Some(q) = self.quarantined(pool.name, target) {
+            if self.layout_failed(pool.name, target) {
+                return Some(Reason::LayoutQuarantined { layout: self.layout_text(target), rollout: q });
+            }
             return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout: q });
         }
         if let Some(rollout) = self.failed_here(i, target) {
             return Some(Reason::ReleaseQuarantined { release: target.release.clone(), rollout });
+        }
+        if let Some(why) = self.incompatible(i, target) {
+            return Some(Reason::Incompatible { why });
         }
         let proven = record.last_known_good.as_ref() == Some(target);
         if spec.drift == DriftPolicy::Hold
@@ -77,7 +83,7 @@ impl Pass<'_> {
                 (!node.obs.ready).then_some(Reason::NotReady { since: node.obs.ready_since })
             }
             SkipReason::Preexisting | SkipReason::Undrainable => {
-                let ill = !node.obs.faults.is_empty();
+                let ill = node.obs.faults.iter().any(health::is_somebodys);
                 let doublings = if ill {
                     LEFT_OUT_DOUBLINGS
                 } else {
@@ -94,7 +100,7 @@ impl Pass<'_> {
                 let until = rest.after(note.at);
                 (self.now() < until).then(|| Reason::LeftOut { why: note.reason.clone(), until })
             }
-            SkipReason::AlreadyThere | SkipReason::RolloutEnded => None,
+            SkipReason::AlreadyThere | SkipReason::RolloutEnded | SkipReason::Incompatible => None,
         }
     }
 

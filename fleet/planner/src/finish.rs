@@ -41,6 +41,7 @@ impl Pass<'_> {
             self.rollout(&visit.rollout).map(|r| r.strategy.retry.deferred_cooldown).unwrap_or_default();
         // After a supersession it came back with what the old rollout had begun: its turn is still to come.
         let for_this = visit.to == assignment.target;
+        let given = self.given_at(i, &visit);
         let record = self.intend(i);
         record.visit = None;
         record.released = record.epoch;
@@ -52,6 +53,8 @@ impl Pass<'_> {
                     from: visit.from.clone(),
                     since: now,
                     jobs_at_start: jobs,
+                    given: Some(given),
+                    spells: 0,
                 });
                 self.note_return(&visit.rollout, usize::from(assignment.wave));
                 self.note_through(&visit.rollout);

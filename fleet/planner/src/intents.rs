@@ -74,8 +74,12 @@ impl Pass<'_> {
         if let Some(i) = self.frame.find(node)
             && self.rec(i).quarantine.is_some()
         {
+            let now = self.now();
             let record = self.intend(i);
-            record.quarantine = None;
+            // Somebody's word is no proof: it stays cordoned until its checks have passed.
+            if let Some(q) = &mut record.quarantine {
+                q.retry = Some(now);
+            }
             record.skipped = None;
         }
     }

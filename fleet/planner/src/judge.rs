@@ -1,6 +1,8 @@
 //! Results of checks, compared with floor and baseline.
 
-use drydock_plan::{Baseline, CheckOrder, CheckResult, NodeId, RawVerdict, StepReport, Visit};
+use drydock_plan::{
+    Baseline, CheckOrder, CheckResult, LayoutId, NodeId, RawVerdict, StepReport, Target, Visit,
+};
 use drydock_spec::{Amount, Check, CheckClass, CheckOn, FailurePolicy, PoolSpec, PreflightRun, SuiteSpec};
 use jiff::Timestamp;
 
@@ -69,13 +71,31 @@ pub(crate) fn order(check: &Check, mut nodes: Vec<NodeId>, visit: &Visit, gpus: 
     }
 }
 
+/// What a value after a change is compared with: values of this node before this very change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before<'a> {
+    /// What it ran.
+    pub on: &'a Target,
+    /// When the visit began: what was measured since then was measured for it.
+    pub since: Timestamp,
+    /// How its GPUs are cut by now. Slices of another size have other values.
+    pub layout: Option<&'a LayoutId>,
+}
+
+impl Before<'_> {
+    fn is_of(&self, baseline: &Baseline) -> bool {
+        let same_cut = self.layout.is_none() || baseline.on.layout.as_ref() == self.layout;
+        same_cut && (baseline.on == *self.on || baseline.at >= self.since)
+    }
+}
+
 /// Judges a round. A failure weighs more than a broken runner: one is a fact about the node, the other isn't.
 pub(crate) fn round(
     checks: &[&Check],
     report: &StepReport,
     pool: Option<&PoolSpec>,
     record: &NodeRecord,
-    compare: bool,
+    compare: Option<&Before<'_>>,
 ) -> Round {
     let mut inconclusive = None;
     for check in checks {
@@ -84,7 +104,7 @@ pub(crate) fn round(
             continue;
         };
         let floor = pool.and_then(|p| p.floors.get(&check.name)).copied();
-        let baseline = if compare { record.baselines.get(&check.name) } else { None };
+        let baseline = record.baselines.get(&check.name).filter(|b| compare.is_some_and(|c| c.is_of(b)));
         match verdict(check, result, floor, baseline) {
             Verdict::Pass | Verdict::NotApplicable => {}
             Verdict::Fail(class, text) => {
@@ -110,14 +130,21 @@ fn verdict(check: &Check, result: &CheckResult, floor: Option<f64>, baseline: Op
         RawVerdict::Fail => Verdict::Fail(check.class, result.detail.clone()),
         RawVerdict::Hang => Verdict::Fail(check.class, format!("hung: {}", result.detail)),
         RawVerdict::Pass => {
-            let Some(value) = result.value else { return Verdict::Pass };
+            // Whoever asks for a number isn't served by a run that says it was fine.
+            let asked = floor.is_some() || check.regress.is_some();
+            let Some(value) = result.value.filter(|v| v.is_finite()) else {
+                return match asked {
+                    true => Verdict::Inconclusive("it passed and told no value".to_owned()),
+                    false => Verdict::Pass,
+                };
+            };
             if let Some(floor) = floor.filter(|f| value < *f) {
                 return Verdict::Fail(
                     check.class,
                     format!("{value:.1} {unit}, below the pool's floor of {floor:.1}"),
                 );
             }
-            let before = baseline.and_then(|b| b.value);
+            let before = baseline.and_then(|b| b.value).filter(|v| v.is_finite());
             match (before, check.regress) {
                 (Some(before), Some(Amount::Percent(p)))
                     if value < before * (1.0 - f64::from(p) / 10_000.0) =>
@@ -194,6 +221,47 @@ mod tests {
         assert!(!passes(290.9, None, Some(300.0)));
         assert!(!passes(99.9, Some(100.0), None));
         assert!(passes(100.0, Some(100.0), None));
+    }
+    #[test]
+    fn a_number_that_is_asked_for_and_not_told_is_no_pass() {
+        let judge = |regress, value, floor| {
+            let verdict = verdict(&check(regress), &result(RawVerdict::Pass, value), floor, None);
+            matches!(verdict, Verdict::Inconclusive(_))
+        };
+        assert!(judge(Some("3%"), None, None));
+        assert!(judge(None, None, Some(100.0)));
+        assert!(judge(None, Some(f64::NAN), Some(100.0)));
+        assert!(!judge(None, None, None), "nobody asks for a number");
+        assert!(!judge(Some("3%"), Some(1.0), None));
+    }
+    #[test]
+    fn a_round_that_lacks_a_result_is_no_pass() {
+        let mut second = check(None);
+        second.name = "second".parse().unwrap();
+        let first = check(None);
+        let report = StepReport {
+            generation: drydock_plan::Generation(1),
+            state: drydock_plan::StepState::Done,
+            checks: vec![result(RawVerdict::Pass, None)],
+        };
+        let judged = round(&[&first, &second], &report, None, &NodeRecord::default(), None);
+        assert!(matches!(judged, Round::Inconclusive(_)));
+        assert_eq!(round(&[&first], &report, None, &NodeRecord::default(), None), Round::Pass);
+    }
+    #[test]
+    fn only_a_value_before_this_change_is_compared_with() {
+        let release = drydock_spec::ReleaseVector::default().id();
+        let layout: Option<LayoutId> = Some("l-00000001".parse().unwrap());
+        let on = Target { release: release.clone(), layout: None };
+        let cut = Target { release, layout: layout.clone() };
+        let at = |secs| Timestamp::from_second(secs).unwrap();
+        let of = |on: &Target, secs| Baseline { value: Some(1.0), at: at(secs), on: on.clone() };
+        let before = Before { on: &on, since: at(10), layout: None };
+        assert!(before.is_of(&of(&on, 5)));
+        assert!(!before.is_of(&of(&cut, 5)), "it ran cut otherwise, and that was measured before this visit");
+        assert!(before.is_of(&of(&cut, 10)), "measured for this visit");
+        let before = Before { layout: layout.as_ref(), ..before };
+        assert!(!before.is_of(&of(&on, 10)), "it is cut otherwise now");
     }
     #[test]
     fn a_broken_runner_is_no_failure_and_a_hang_is_one() {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use drydock_plan::{
-    Blame, Command, CommandKind, LedgerChange, RolloutId, RolloutKind, RolloutRecord, RolloutState, Target,
+    Blame, Command, CommandKind, LayoutId, LedgerChange, RolloutId, RolloutKind, RolloutRecord, RolloutState,
+    Target,
 };
-use drydock_spec::{ComponentName, ComponentVersion, PoolName};
+use drydock_spec::{ComponentName, ComponentVersion, PoolName, ReleaseId, layout_id};
 
 use crate::pass::Pass;
 
@@ -92,6 +93,20 @@ impl Pass<'_> {
         }
     }
 
+    /// What failed on a pool is the layout of this target alone.
+    pub(crate) fn layout_failed(&self, pool: &PoolName, target: &Target) -> bool {
+        let quarantine = self.input.ledger.quarantines.get(&(pool.clone(), target.release.clone()));
+        let rollout = quarantine.and_then(|q| self.rollout(&q.rollout));
+        target.layout.is_some() && rollout.is_some_and(|r| only_layout(r, &target.release).is_some())
+    }
+
+    /// The layout of a target by name, where a document in force describes it.
+    pub(crate) fn layout_text(&self, target: &Target) -> String {
+        let Some(id) = &target.layout else { return String::new() };
+        let found = self.input.fleet.layouts.iter().find(|(_, l)| layout_id(&l.spec) == *id);
+        found.map_or_else(|| id.to_string(), |(name, _)| name.to_string())
+    }
+
     /// The node runs what the last rollout over its pool brought: drydock put it there and nobody else did, whether that
     /// rollout came to its end or not.
     pub(crate) fn put_there(&self, i: usize, pool: &PoolName) -> bool {
@@ -102,4 +117,15 @@ impl Pass<'_> {
         let target = last.max_by_key(|r| r.created).and_then(|r| r.targets.get(pool));
         target.is_some_and(|t| self.vector(&t.release).is_some() && self.differences(i, t).is_empty())
     }
+}
+
+/// The layout, where it failed on nodes that ran the release before and nothing else had changed.
+pub(crate) fn only_layout(rollout: &RolloutRecord, release: &ReleaseId) -> Option<LayoutId> {
+    let mut failures =
+        rollout.failures.iter().filter(|f| f.release == *release && f.blame == Blame::Version).peekable();
+    failures.peek()?;
+    if !failures.all(|f| f.before == f.release) {
+        return None;
+    }
+    rollout.targets.values().find(|t| t.release == *release)?.layout.clone()
 }

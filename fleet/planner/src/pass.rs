@@ -15,7 +15,7 @@ use drydock_spec::{ComponentName, DomainKey, PolicySpec, PoolSpec, ReleaseVector
 use jiff::Timestamp;
 
 use crate::{
-    Input, budgets::Counters, calendar::Movement, desired, domain::Domain, frame::Frame, head::Head,
+    Input, budgets::Counters, calendar::Movement, desired, domain::Domain, frame::Frame, head::Head, health,
     shared::Carriers,
 };
 
@@ -47,11 +47,16 @@ pub(crate) struct Pass<'a> {
     pub calendars: RefCell<BTreeMap<(usize, Vec<bool>, Movement), Option<Reason>>>,
     /// Sizes of domains, by kind; made when first asked for.
     domain_sizes: RefCell<BTreeMap<DomainKey, DomainSizes<'a>>>,
+    /// Why a release can't run on what nodes show, by product, pool and GPUs: thousands of nodes show the same.
+    pub misfits: RefCell<Misfits<'a>>,
     /// What clusters have once.
     pub shared: BTreeSet<&'a ComponentName>,
     /// Who changes it just now; made when first asked for, forgotten when one of them changes.
     pub carriers: RefCell<Option<Carriers>>,
 }
+
+/// Releases that were looked at for a product, in a pool, with so many GPUs a node.
+pub(crate) type Misfits<'a> = BTreeMap<(&'a str, Option<usize>, u32), Vec<(ReleaseId, Option<String>)>>;
 
 /// Nodes of each domain of one kind.
 type DomainSizes<'a> = BTreeMap<Domain<'a>, u32>;
@@ -82,6 +87,7 @@ impl<'a> Pass<'a> {
             roster: RefCell::new(None),
             calendars: RefCell::new(BTreeMap::new()),
             domain_sizes: RefCell::new(BTreeMap::new()),
+            misfits: RefCell::new(BTreeMap::new()),
             shared: shared.collect(),
             carriers: RefCell::new(None),
         }
@@ -253,7 +259,11 @@ impl<'a> Pass<'a> {
     /// Whether the node is away whatever drydock does.
     pub(crate) fn broken(&self, i: usize) -> bool {
         let obs = self.frame.nodes[i].obs;
-        !obs.ready || obs.cordon.foreign.is_some() || self.rec(i).quarantine.is_some()
+        !obs.ready
+            || obs.cordon.foreign.is_some()
+            || self.rec(i).quarantine.is_some()
+            || self.rec(i).visit.as_ref().is_some_and(|v| v.quarantined.is_some())
+            || obs.faults.iter().any(|fault| health::takes_capacity(self.input.fleet, fault))
     }
     pub(crate) fn strategy(&self, i: usize) -> Option<std::sync::Arc<PolicySpec>> {
         let id = &self.rec(i).visit.as_ref()?.rollout;

@@ -8,7 +8,7 @@ use drydock_plan::{
 };
 use drydock_spec::{Amount, Batch, OrderKey, Period, RollbackScope, Soak, Wave};
 
-use crate::pass::Pass;
+use crate::{health, pass::Pass};
 
 impl Pass<'_> {
     /// Takes the nodes in the policy's scope back to what each was last healthy on.
@@ -69,7 +69,8 @@ impl Pass<'_> {
             }
             let inside = match scope {
                 RollbackScope::FailedAndSuspect => {
-                    a.outcome.is_none() && (!node.obs.faults.is_empty() || record.soak.is_none())
+                    a.outcome.is_none()
+                        && (node.obs.faults.iter().any(health::is_somebodys) || record.soak.is_none())
                 }
                 RollbackScope::Wave => failed_wave == Some(usize::from(a.wave)),
                 RollbackScope::Rollout => true,

@@ -93,8 +93,13 @@ impl Pass<'_> {
         {
             reasons.push(Reason::ForeignCordon { by: by.clone() });
         }
-        if let Some(q) = &self.rec(i).quarantine {
+        if let Some(q) = self.rec(i).quarantine.as_ref().filter(|q| q.retry.is_none()) {
             reasons.push(Reason::NodeQuarantined { since: q.since, rollout: q.rollout.clone() });
+        }
+        let back = matches!(rollout.kind, RolloutKind::Rollback { .. });
+        let target = self.rec(i).assignment.as_ref().filter(|_| !back).map(|a| &a.target);
+        if let Some(why) = target.and_then(|target| self.incompatible(i, target)) {
+            reasons.push(Reason::Incompatible { why });
         }
         reasons
     }

@@ -1,6 +1,6 @@
 //! Nodes that serve again and are watched. A timer alone is no soak: health is looked at on every pass.
 
-use drydock_plan::{Course, FailureClass, NodeOutcome, Reason, RolloutRecord, Soak, Step, UnitId};
+use drydock_plan::{Course, FailureClass, Gathered, NodeOutcome, Reason, RolloutRecord, Soak, Step, UnitId};
 use drydock_spec::{ClusterName, ForeignCordon, Period};
 
 use crate::{budgets::Asking, pass::Pass, units::Unit};
@@ -11,6 +11,14 @@ const NOT_READY_GRACE: Period = Period::from_mins(5);
 /// How exactly the clock of a soak is set back while another node changes what the cluster has once: the shortest soaks
 /// are some ten minutes, and each setting is a write for each node that soaks.
 const CLOCK_STEP: Period = Period::from_mins(1);
+
+/// Times a node may be not ready for a moment in one soak. Once is a kubelet that was restarted, twice may be chance; a
+/// third time in the same soak is something that takes the node away again and again, each time too short for an outage.
+const SPELLS_MAX: u32 = 3;
+
+/// Times a node that was taken out may return because its checks pass. A fault that comes a second time isn't settled by
+/// checks that can't see it: the node goes back, and the ways part there.
+const CLEARED_MAX: u32 = 1;
 
 impl Pass<'_> {
     pub(crate) fn step_soaking(&mut self) {
@@ -59,19 +67,20 @@ impl Pass<'_> {
             record.not_before = Some(rest);
             return;
         }
-        if let Some(text) = self.health_fault(i, soak) {
-            self.readmit(i, soak, rollout, text);
+        let obs = self.frame.nodes[i].obs;
+        let mut soak = soak.clone();
+        if obs.ready && obs.ready_since > soak.since {
+            // It was away for a moment: that is no time in which it was good, and too many of them are a fault.
+            (soak.since, soak.spells) = (obs.ready_since, soak.spells.saturating_add(1));
+            self.edit(i).soak = Some(soak.clone());
+        }
+        if let Some(text) = self.health_fault(i, &soak) {
+            self.readmit(i, &soak, rollout, text);
             return;
         }
-        let obs = self.frame.nodes[i].obs;
         if !obs.ready {
             // Too short to be a fault so far, and still no time in which it was good.
             return;
-        }
-        let mut soak = soak.clone();
-        if obs.ready_since > soak.since {
-            soak.since = obs.ready_since;
-            self.edit(i).soak = Some(soak.clone());
         }
         let wave = self.rec(i).assignment.as_ref().map_or(0, |a| usize::from(a.wave));
         let spec = rollout.strategy.waves.get(wave).map(|w| w.soak).unwrap_or_default();
@@ -85,23 +94,31 @@ impl Pass<'_> {
 
     fn soaked(&mut self, i: usize, soak: &Soak) {
         let now = self.now();
+        let gathered = self.gathered(i, soak);
         let record = self.edit(i);
         if record.last_known_good.as_ref() != Some(&soak.target) {
-            record.previous_good = record.last_known_good.replace(soak.target.clone());
+            let good = record.last_known_good.replace(soak.target.clone());
+            // Without anything that was proven it goes back to what it ran.
+            record.previous_good = good.or_else(|| Some(soak.from.clone()));
         }
         record.soak = None;
         record.skipped = None;
         if let Some(a) = &mut record.assignment {
             a.outcome = Some(NodeOutcome::Done);
             a.ended = Some(now);
+            a.gathered = gathered;
         }
     }
 
-    /// A fault that began while the node was watched.
+    /// A fault that began since the release was given to it. One that was there when it returned counts as well: its checks
+    /// may have been over by then, or couldn't see it.
     fn health_fault(&mut self, i: usize, soak: &Soak) -> Option<String> {
         let obs = self.frame.nodes[i].obs;
-        if let Some(fault) = obs.faults.iter().find(|f| f.since >= soak.since) {
+        if let Some(fault) = self.fault_since(i, soak.given.unwrap_or(soak.since)) {
             return Some(format!("{} while it soaked", fault.kind));
+        }
+        if soak.spells >= SPELLS_MAX {
+            return Some(format!("not ready {} times while it soaked", soak.spells));
         }
         if obs.ready {
             return None;
@@ -138,13 +155,22 @@ impl Pass<'_> {
             return;
         }
         self.count_reservation(i);
-        self.edit(i).soak = None;
+        let cleared = self.rec(i).assignment.as_ref().map_or(0, |a| a.taken_out);
+        let again = cleared >= CLEARED_MAX && self.can_go_back(i, &soak.from);
+        let record = self.edit(i);
+        record.soak = None;
+        if let Some(a) = &mut record.assignment {
+            a.taken_out = a.taken_out.saturating_add(1);
+        }
         self.reserve(i, rollout, &unit, Step::Cordon);
         if let Some(visit) = &mut self.edit(i).visit {
             visit.from = soak.from.clone();
-            if failed.is_some() {
-                visit.course = Course::Back;
+            visit.failed_rounds = 1;
+            if failed.is_some() || again {
+                (visit.course, visit.failed_rounds) = (Course::Back, 0);
             }
+            // Checks that passed on the release although it was there won't tell on the other one either.
+            visit.untold = again;
         }
         self.remember(&soak.from.release);
         self.note_evidence(i, FailureClass::Health, soak.target.clone(), None, text);
@@ -163,27 +189,37 @@ impl Pass<'_> {
         let mut reason = None;
         if hours < spec.min_node_hours {
             reason = Some(Reason::WaveNodeHours { wave, have: hours, need: spec.min_node_hours });
-            // Hours gather by themselves: look again in an hour of one node.
-            self.wake_at(Period::from_hours(1).after(self.now()));
         } else if jobs < spec.min_jobs_passed {
             reason = Some(Reason::WaveJobs { wave, have: jobs, need: spec.min_jobs_passed });
         }
         let enough = reason.is_none();
         if let Some(reason) = reason {
+            // Hours gather by themselves, and jobs end without anybody telling: look again in an hour of one node.
+            self.wake_at(Period::from_hours(1).after(self.now()));
             self.wait_many(key, reason, 1, None);
         }
         enough
     }
 
+    /// What the nodes of a wave have gathered on its release: those that soak, so far, and those that are through.
     fn wave_experience(&self, rollout: &RolloutRecord, wave: usize) -> (u32, u32) {
         let (mut millis, mut jobs) = (0u64, 0u64);
         for &i in self.wave_nodes(&rollout.id, wave).iter() {
-            let (node, record) = (&self.frame.nodes[i], self.rec(i));
-            if let Some(soak) = &record.soak {
-                millis = millis.saturating_add(Period::between(soak.since, self.now()).as_millis());
-                jobs = jobs.saturating_add(node.obs.work.jobs_passed.saturating_sub(soak.jobs_at_start));
-            }
+            let record = self.rec(i);
+            let through = record.assignment.as_ref().map(|a| a.gathered).unwrap_or_default();
+            let gathered = record.soak.as_ref().map_or(through, |soak| self.gathered(i, soak));
+            millis = millis.saturating_add(gathered.millis);
+            jobs = jobs.saturating_add(gathered.jobs);
         }
         (u32::try_from(millis / 3_600_000).unwrap_or(u32::MAX), u32::try_from(jobs).unwrap_or(u32::MAX))
+    }
+
+    /// What a node has gathered in this soak.
+    fn gathered(&self, i: usize, soak: &Soak) -> Gathered {
+        let passed = self.frame.nodes[i].obs.work.jobs_passed;
+        Gathered {
+            millis: Period::between(soak.since, self.now()).as_millis(),
+            jobs: passed.saturating_sub(soak.jobs_at_start),
+        }
     }
 }

@@ -54,6 +54,9 @@ impl Pass<'_> {
             return;
         }
         if visit.arrived {
+            if visit.step == Step::Fence {
+                self.step_fence(i, &visit);
+            }
             return;
         }
         if self.unknown_since(i, visit.deadline) {
@@ -75,7 +78,7 @@ impl Pass<'_> {
             Step::Drain => self.step_drain(i, &visit, &strategy, report),
             Step::Apply(item) => self.step_apply(i, &visit, &strategy, item, report),
             Step::Verify => self.step_verify(i, &visit, &strategy, report),
-            Step::Fence => self.arrive(i),
+            Step::Fence => self.step_fence(i, &visit),
             Step::Return => self.leave(i, VisitEnd::GivenBack),
         }
     }

@@ -74,8 +74,8 @@ impl Pass<'_> {
             | SkipReason::Unit(_)
             | SkipReason::Floor(_)
             | SkipReason::Gang(_) => node.obs.ready && self.now() >= REST.after(note.at),
-            // A person has said so, and it is a person who takes that back.
-            SkipReason::Control | SkipReason::AlreadyThere => false,
+            // A person has said so, and it is a person who takes that back. What doesn't go with its hardware is no way back.
+            SkipReason::Control | SkipReason::AlreadyThere | SkipReason::Incompatible => false,
         };
         if can { self.runs_what_failed(i) } else { None }
     }

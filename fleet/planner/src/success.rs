@@ -309,6 +309,7 @@ const fn left_out(why: &SkipReason) -> &'static str {
         SkipReason::Unit(_) => "whose unit was left out",
         SkipReason::Floor(_) => "held by a floor that broken nodes use up",
         SkipReason::Gang(_) => "held by a job that is too large",
+        SkipReason::Incompatible => "with hardware that the release doesn't run on",
         SkipReason::RolloutEnded => "left out when another rollout ended",
     }
 }

@@ -168,6 +168,7 @@ impl Pass<'_> {
                 v.evidence.clear();
                 v.changed = changed;
                 v.held_since = None;
+                v.failed_rounds = 0;
             }
             if visit.step.stage() == 4 {
                 // What is under way on the node goes on there, and what comes next is read from what is there. The newer

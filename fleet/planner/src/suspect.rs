@@ -22,9 +22,11 @@ impl Pass<'_> {
         let Some(visit) = &mut self.edit(i).visit else { return };
         let first = visit.evidence.is_empty();
         let rollout = visit.rollout.clone();
-        if visit.evidence.len() < EVIDENCE_MAX {
-            visit.evidence.push(Evidence { on, class, result, text: text.clone(), at });
+        if visit.evidence.len() >= EVIDENCE_MAX {
+            // What was seen first says what it was about, the newest what came of it: the middle goes.
+            visit.evidence.remove(EVIDENCE_MAX / 2);
         }
+        visit.evidence.push(Evidence { on, class, result, text: text.clone(), at });
         if first {
             let node = self.frame.nodes[i].id.clone();
             self.log(&rollout, RolloutEvent::Suspect { node, text });
@@ -36,9 +38,9 @@ impl Pass<'_> {
     pub(crate) fn turn_back(&mut self, i: usize, class: FailureClass) {
         let Some(visit) = self.rec(i).visit.clone() else { return };
         if visit.course == Course::Back {
-            // Not even what it ran before can be applied any more: whether the release or the node did that is open.
-            let blame = if class == FailureClass::Apply { Blame::Unknown } else { Blame::Node };
-            self.quarantine(i, blame, first_class(&visit.evidence).unwrap_or(class));
+            // It fails on what it was good on as well, checked or applied: that is the node's. A release that does this to
+            // its nodes is found by how many there are, not by one.
+            self.quarantine(i, Blame::Node, first_class(&visit.evidence).unwrap_or(class));
             return;
         }
         let rollback = self
@@ -51,7 +53,7 @@ impl Pass<'_> {
             self.quarantine(i, Blame::Unknown, class);
         } else {
             if let Some(v) = &mut self.edit(i).visit {
-                v.course = Course::Back;
+                (v.course, v.failed_rounds) = (Course::Back, 0);
             }
             self.go_apply_or_verify(i);
         }
@@ -71,10 +73,20 @@ impl Pass<'_> {
     pub(crate) fn settle_back(&mut self, i: usize) {
         let Some(visit) = self.rec(i).visit.clone() else { return };
         if let Some(class) = visit.evidence.iter().find(|e| e.on == visit.to).map(|e| e.class) {
-            self.settle_version(i, class);
+            if visit.untold {
+                // No check has said anything against the release: it may be to blame all the same.
+                self.settle(i, Blame::Unknown, class);
+            } else {
+                self.settle_version(i, class);
+            }
             if visit.atomic {
                 self.take_unit_back(i);
             }
+        }
+        let record = self.edit(i);
+        if record.last_known_good.is_none() {
+            // It has just passed on it.
+            record.last_known_good = Some(visit.from);
         }
         self.leave(i, VisitEnd::Reverted);
     }
@@ -92,7 +104,7 @@ impl Pass<'_> {
             let from = self.rec(j).visit.as_ref().map(|v| v.from.clone());
             if j != i && forward && from.is_some_and(|from| self.can_go_back(j, &from)) {
                 if let Some(v) = &mut self.edit(j).visit {
-                    v.course = Course::Back;
+                    (v.course, v.failed_rounds) = (Course::Back, 0);
                 }
                 self.go_apply_or_verify(j);
             }
@@ -108,7 +120,10 @@ impl Pass<'_> {
         let now = self.now();
         let node = self.frame.nodes[i].id.clone();
         let Some(visit) = self.rec(i).visit.clone() else { return };
+        // What was measured before the failure says nothing about the node after it: the next visit measures anew.
+        self.edit(i).baselines.clear();
         let assignment = self.rec(i).assignment.clone();
+        let failure_on = visit.to.clone();
         let failure = Failure {
             node: node.clone(),
             wave: assignment.as_ref().map_or(0, |a| a.wave),
@@ -122,10 +137,16 @@ impl Pass<'_> {
             evidence: visit.evidence.clone(),
         };
         let text = visit.evidence.first().map_or_else(String::new, |e| e.text.clone());
+        let independent = self.rollout(&visit.rollout).is_some_and(|r| self.is_independent(r, i, now));
+        // What it was shown to be bad on isn't what it goes back to.
+        if blame == Blame::Version && self.rec(i).last_known_good.as_ref() == Some(&failure_on) {
+            let record = self.edit(i);
+            record.last_known_good = record.previous_good.take();
+        }
         if let Some(rollout) = self.edit_rollout(&visit.rollout) {
             match blame {
-                Blame::Version | Blame::Unknown => rollout.consecutive += 1,
-                Blame::Node => {}
+                Blame::Version | Blame::Unknown if independent => rollout.consecutive += 1,
+                Blame::Version | Blame::Unknown | Blame::Node => {}
             }
             rollout.failures.push(failure);
         }
@@ -160,6 +181,7 @@ impl Pass<'_> {
             since: now,
             blame,
             evidence: visit.evidence,
+            retry: None,
         });
         if let Some(a) = &mut record.assignment {
             a.outcome = Some(NodeOutcome::Quarantined);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use drydock_plan::{ApplyItem, Course, NodeId, RolloutId, Step, Visit, VisitEnd};
 use drydock_spec::{Check, CheckOn, Disruption, Period, PolicySpec, SuiteSpec};
 
-use crate::{desired, judge, order::hash, pass::Pass};
+use crate::{desired, health, judge, order::hash, pass::Pass};
 
 /// Until a cordon is seen. It is one write; five minutes outlast an API server's restart.
 const CORDON_PATIENCE: Period = Period::from_mins(5);
@@ -59,6 +59,9 @@ impl Pass<'_> {
 
     /// Leaves the visit: own cordon and taint go, with this result.
     pub(crate) fn leave(&mut self, i: usize, end: VisitEnd) {
+        if self.back_to_quarantine(i, end) {
+            return;
+        }
         if let Some(visit) = &mut self.edit(i).visit {
             visit.course = Course::Out(end);
         }
@@ -227,7 +230,7 @@ impl Pass<'_> {
             let node = &self.frame.nodes[j];
             j != i
                 && node.pool == me.pool
-                && node.obs.faults.is_empty()
+                && !node.obs.faults.iter().any(health::is_somebodys)
                 && self.rec(j).visit.is_none()
                 && !self.broken(j)
                 && self.frame.stale(j).is_none()

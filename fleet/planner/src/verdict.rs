@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use drydock_plan::{
     Blame, Failure, FailureClass, Halt, HaltLimit, LedgerChange, PauseReason, ReleaseQuarantine,
-    RolloutEvent, RolloutId, RolloutRecord, RolloutState, VisitEnd, WaveState,
+    RolloutEvent, RolloutId, RolloutRecord, RolloutState, Target, VisitEnd, WaveState,
 };
 use drydock_spec::{Amount, ComponentName, FailurePolicy, PoolName, ReleaseId, Version};
 
-use crate::{judge, pass::Pass};
+use crate::{judge, memory::only_layout, pass::Pass};
 
 /// Failed nodes at which a rollback itself may be given up: two, since one may be the node's own fault.
 const ROLLBACK_FAILURES_MAX: usize = 2;
@@ -47,7 +47,7 @@ impl Pass<'_> {
                 }
                 continue;
             }
-            if let Some((limit, release)) = exceeded(&rollout) {
+            if let Some((limit, release)) = self.exceeded(&rollout) {
                 self.halt(&rollout, limit, release);
             } else if let Some(limit) = self.too_many_nodes(&rollout) {
                 self.halt(&rollout, limit, None);
@@ -127,14 +127,18 @@ impl Pass<'_> {
     /// Stops the rollout: what hasn't begun to apply is returned, the rest finishes its checks or turns back.
     fn halt(&mut self, rollout: &RolloutRecord, limit: HaltLimit, release: Option<ReleaseId>) {
         let now = self.now();
-        let text = limit_text(&limit);
+        let mut text = limit_text(&limit);
+        let layout = release.as_ref().and_then(|release| only_layout(rollout, release));
         if let Some(release) = &release {
+            if let Some(with) = self.fails_only_with(rollout, release) {
+                text = format!("{text}; {with}");
+            }
             self.quarantine_release(rollout, release, &text);
         }
         let fallback = rollout.targets.values().next().map(|t| t.release.clone());
         if let Some(r) = self.edit_rollout(&rollout.id) {
             if let Some(release) = release.or(fallback) {
-                r.halt = Some(Halt { at: now, limit, release });
+                r.halt = Some(Halt { at: now, limit, release, layout });
             }
             for wave in &mut r.waves {
                 match wave.state {
@@ -190,7 +194,13 @@ impl Pass<'_> {
             self.changes.push(LedgerChange::Quarantine(pool.clone(), release.clone(), why));
         }
         let pools = failed.into_iter().map(|(pool, _)| pool).collect();
-        self.log(&rollout.id, RolloutEvent::ReleaseQuarantined { release: release.clone(), pools });
+        let layout = only_layout(rollout, release)
+            .map(|layout| self.layout_text(&Target { release: release.clone(), layout: Some(layout) }));
+        let event = match layout {
+            Some(layout) => RolloutEvent::LayoutQuarantined { layout, pools },
+            None => RolloutEvent::ReleaseQuarantined { release: release.clone(), pools },
+        };
+        self.log(&rollout.id, event);
     }
 
     /// Some node of the pool was good on the release for as long as it should: what is suspected elsewhere isn't to
@@ -216,30 +226,35 @@ impl Pass<'_> {
         }
         suspected
     }
+
+    /// The limit that is passed and the release that is to blame, when a version is.
+    fn exceeded(&self, rollout: &RolloutRecord) -> Option<(HaltLimit, Option<ReleaseId>)> {
+        rollout.waves.iter().enumerate().find_map(|(w, wave)| {
+            let policy = rollout.strategy.waves.get(w).map(|s| s.failure.clone()).unwrap_or_default();
+            let failures: Vec<&Failure> = own(rollout, w).collect();
+            let release =
+                failures.iter().rev().find(|f| f.blame == Blame::Version).map(|f| f.release.clone());
+            let limit = over_class(&policy, &failures)
+                .or_else(|| over_count(&policy, &failures))
+                .or_else(|| {
+                    // Counting units is work, and most policies don't ask for a share.
+                    let asked = policy.tolerate_percent.is_some() && !failures.is_empty();
+                    asked.then(|| over_percent(&policy, self.share_failed(rollout, w, &failures)))?
+                })
+                .or_else(|| over_row(&policy, rollout, &failures))
+                .or_else(|| {
+                    (wave.lost > policy.lost)
+                        .then_some(HaltLimit::Lost { count: wave.lost, tolerate: policy.lost })
+                });
+            limit.map(|l| (l, release))
+        })
+    }
 }
 
 /// Failures that speak about what this rollout brings, not about what it replaced.
 fn own(rollout: &RolloutRecord, wave: usize) -> impl Iterator<Item = &Failure> {
     rollout.failures.iter().filter(move |f| {
         usize::from(f.wave) == wave && rollout.targets.values().any(|t| t.release == f.release)
-    })
-}
-
-/// The limit that is passed and the release that is to blame, when a version is.
-fn exceeded(rollout: &RolloutRecord) -> Option<(HaltLimit, Option<ReleaseId>)> {
-    rollout.waves.iter().enumerate().find_map(|(w, wave)| {
-        let policy = rollout.strategy.waves.get(w).map(|s| s.failure.clone()).unwrap_or_default();
-        let failures: Vec<&Failure> = own(rollout, w).collect();
-        let release = failures.iter().rev().find(|f| f.blame == Blame::Version).map(|f| f.release.clone());
-        let limit = over_class(&policy, &failures)
-            .or_else(|| over_count(&policy, &failures))
-            .or_else(|| over_percent(&policy, &failures, wave.attempted))
-            .or_else(|| over_row(&policy, rollout, &failures))
-            .or_else(|| {
-                (wave.lost > policy.lost)
-                    .then_some(HaltLimit::Lost { count: wave.lost, tolerate: policy.lost })
-            });
-        limit.map(|l| (l, release))
     })
 }
 
@@ -274,10 +289,8 @@ fn over_class(policy: &FailurePolicy, failures: &[&Failure]) -> Option<HaltLimit
     })
 }
 
-fn over_percent(policy: &FailurePolicy, failures: &[&Failure], attempted: u32) -> Option<HaltLimit> {
+fn over_percent(policy: &FailurePolicy, (failed, attempted): (u32, u32)) -> Option<HaltLimit> {
     let tolerate = policy.tolerate_percent?;
-    let failed =
-        u32::try_from(failures.iter().filter(|f| f.blame != Blame::Node).count()).unwrap_or(u32::MAX);
     let over = match tolerate {
         Amount::Percent(_) => failed > tolerate.floor_of(attempted),
         Amount::Count(n) => failed > n,
@@ -298,7 +311,9 @@ fn over_row(policy: &FailurePolicy, rollout: &RolloutRecord, failures: &[&Failur
 pub(crate) fn limit_text(limit: &HaltLimit) -> String {
     match limit {
         HaltLimit::Failures { half_weights, tolerate } => {
-            format!("{} failed, {tolerate} tolerated", f64::from(*half_weights) / 2.0)
+            let unsettled =
+                if half_weights % 2 == 1 { "; what is to blame isn't settled and counts half" } else { "" };
+            format!("{} failed, {tolerate} tolerated{unsettled}", half_weights.div_ceil(2))
         }
         HaltLimit::Percent { failed, attempted, tolerate } => {
             format!("{failed} of {attempted} units failed, {tolerate} tolerated")

@@ -1,16 +1,27 @@
 //! Checks before and after a change.
 
 use drydock_plan::{
-    Baseline, Course, FailureClass, PauseReason, Reason, RolloutState, Step, StepReport, StepState, Target,
-    Visit, VisitEnd,
+    Baseline, Course, FailureClass, NodeOutcome, PauseReason, RawVerdict, Reason, RolloutId, RolloutState,
+    Rounds, Step, StepReport, StepState, Target, Visit, VisitEnd,
 };
-use drydock_spec::PolicySpec;
+use drydock_spec::{Period, PolicySpec};
 
 use crate::{
-    judge::{self, Round},
+    health,
+    judge::{self, Before, Round},
     pass::Pass,
     step,
 };
+
+/// Rounds before their share is looked at: one in five can be told from chance by then.
+const ROUNDS_MIN: u32 = 10;
+
+/// More than a fifth of the rounds told nothing: then what the others say isn't worth much either.
+fn too_often(rounds: Rounds) -> Option<String> {
+    let Rounds { all, inconclusive } = rounds;
+    (all >= ROUNDS_MIN && inconclusive.saturating_mul(5) > all)
+        .then(|| format!("{inconclusive} of {all} rounds of checks told nothing"))
+}
 
 impl Pass<'_> {
     /// Checks on what runs before anything is changed. A node that fails here is never counted against the version.
@@ -32,15 +43,9 @@ impl Pass<'_> {
         match &report.state {
             StepState::Done => {}
             StepState::Failed { message } => {
-                if visit.attempt < strategy.retry.apply_attempts {
-                    self.again(i, strategy);
-                } else {
-                    // The artefact can't be had: that is the version's fault, and the node was never touched.
-                    let (to, text) = (visit.to.clone(), format!("prefetch: {message}"));
-                    self.note_evidence(i, FailureClass::Apply, to, None, text);
-                    self.settle_version(i, FailureClass::Apply);
-                    self.leave(i, VisitEnd::Reverted);
-                }
+                // Nothing was done to the node: a registry that is away looks like this, and an image that was never
+                // pushed does. Neither says anything about what is in it.
+                self.inconclusive(i, visit, strategy, &format!("prefetch: {message}"));
                 return;
             }
             // What would keep the node from being emptied is known before its cordon, and told then.
@@ -62,11 +67,20 @@ impl Pass<'_> {
         }
         match self.judge_preflight(i, &report) {
             Round::Pass => {
+                self.note_round(&visit.rollout, true);
                 self.unpause(i, visit);
                 self.keep_baselines(i, visit, &report);
+                // What failed before the change has nothing to do with what comes after it.
+                if let Some(v) = &mut self.edit(i).visit {
+                    v.failed_rounds = 0;
+                }
                 self.arrive(i);
             }
-            Round::Fail { .. } if visit.attempt < strategy.retry.check_attempts => {
+            Round::Fail { .. } if visit.failed_rounds.saturating_add(1) < strategy.retry.check_attempts => {
+                self.note_round(&visit.rollout, true);
+                if let Some(v) = &mut self.edit(i).visit {
+                    v.failed_rounds = v.failed_rounds.saturating_add(1);
+                }
                 // A pair check may fail because of the other node: the next round asks another one.
                 self.choose_partner(i);
                 self.again(i, strategy);
@@ -96,7 +110,7 @@ impl Pass<'_> {
             .into_iter()
             .filter(|c| judge::applies(c, pool))
             .collect();
-        judge::round(&checks, report, pool, record, false)
+        judge::round(&checks, report, pool, record, None)
     }
 
     /// What runs on a broken release isn't asked to pass on it; and going back never waits for what is being left.
@@ -111,7 +125,12 @@ impl Pass<'_> {
         let failed = pool.is_some_and(|p| self.failed_on(&p, &self.observed_target(i)).is_some());
         // A fault on what was proven here isn't the release's: that node is found out before it is changed.
         let proven = record.last_known_good.as_ref().is_none_or(|good| good.release == *running);
-        back || failed || (!proven && !self.frame.nodes[i].obs.faults.is_empty())
+        // Of one that comes out of quarantine with less than it was good on, nothing can be asked before it is mended.
+        let mended = visit.quarantined.is_none()
+            || record.last_known_good.as_ref().is_some_and(|g| g.release == *running);
+        back || failed
+            || !mended
+            || (!proven && self.frame.nodes[i].obs.faults.iter().any(health::is_somebodys))
     }
 
     pub(crate) fn observed_target(&self, i: usize) -> Target {
@@ -125,13 +144,17 @@ impl Pass<'_> {
         if self.skips_preflight(i) {
             return;
         }
+        let now = self.now();
+        let freshness = self.suite(i).map_or(Period::ZERO, |s| s.preflight.freshness);
         let record = self.edit(i);
-        for result in &report.checks {
+        for result in report.checks.iter().filter(|r| r.verdict == RawVerdict::Pass) {
             let baseline = Baseline { value: result.value, at: result.finished, on: on.clone() };
             record.baselines.insert(result.check.clone(), baseline);
         }
-        // What it runs now has just passed: that is the first thing it can go back to.
-        if record.last_known_good.is_none() && visit.from == on {
+        // What it runs now has just passed: that is the first thing it can go back to. Where no check has run, nothing is
+        // known of it, and being there is no proof.
+        let checked = record.baselines.values().any(|b| b.on == on && freshness.after(b.at) > now);
+        if record.last_known_good.is_none() && visit.from == on && checked {
             record.last_known_good = Some(on);
         }
     }
@@ -161,32 +184,61 @@ impl Pass<'_> {
             Some(report) if self.fails_already(i, &report) => self.judge_verify(i, &report),
             // The order never reached the node: that says nothing about the release.
             None if self.overdue(visit) => Round::Inconclusive("nobody has taken up the checks".to_owned()),
-            _ if self.overdue(visit) => {
-                // A check that never ends or never begins is settled by the same check on the old release.
-                let text = "checks not done by their deadline".to_owned();
-                let class = self.suite(i).and_then(|s| s.checks.first().map(|c| c.class));
-                self.failed_round(
-                    i,
-                    visit,
-                    strategy,
-                    class.map_or(FailureClass::Apply, FailureClass::Check),
-                    text,
-                );
-                return;
-            }
+            // One that had begun and hung would have ended in a result by now: what runs checks hasn't begun one.
+            _ if self.overdue(visit) => Round::Inconclusive("checks not done by their deadline".to_owned()),
             _ => {
                 self.wait(i, Reason::Checking { attempt: visit.attempt, blocked_by, until: visit.deadline });
                 return;
             }
         };
+        // What its checks can't see is seen all the same.
+        let fault = self.fault_since(i, self.given_at(i, visit)).map(|f| f.kind.clone());
         match round {
-            Round::Pass => self.passed_round(i, visit, strategy),
+            Round::Pass if fault.is_some() => {
+                let text = format!("{} although its checks pass", fault.unwrap_or_default());
+                self.failed_round(i, visit, strategy, FailureClass::Health, text);
+            }
+            Round::Pass => {
+                self.note_round(&visit.rollout, true);
+                self.passed_round(i, visit, strategy);
+            }
             Round::Fail { class, text, result } => {
+                self.note_round(&visit.rollout, true);
                 self.note_evidence(i, FailureClass::Check(class), target, Some(result), text);
                 self.after_failure(i, visit, strategy, FailureClass::Check(class));
             }
             Round::Inconclusive(text) => self.inconclusive(i, visit, strategy, &text),
         }
+    }
+
+    /// It has passed and waits for the others of its unit. A fault that comes now is found out before anybody uncordons it.
+    pub(crate) fn step_fence(&mut self, i: usize, visit: &Visit) {
+        let Some(kind) = self.fault_since(i, self.given_at(i, visit)).map(|f| f.kind.clone()) else {
+            if !visit.arrived {
+                self.arrive(i);
+            }
+            return;
+        };
+        self.note_evidence(
+            i,
+            FailureClass::Health,
+            visit.to.clone(),
+            None,
+            format!("{kind} after its checks"),
+        );
+        let taken_out = self.rec(i).assignment.as_ref().map_or(0, |a| a.taken_out);
+        if let Some(a) = &mut self.edit(i).assignment {
+            a.taken_out = taken_out.saturating_add(1);
+        }
+        if taken_out > 0 {
+            // It came and went before: checks don't settle it.
+            self.turn_back(i, FailureClass::Health);
+            return;
+        }
+        if let Some(v) = &mut self.edit(i).visit {
+            v.failed_rounds = 1;
+        }
+        self.go(i, Step::Verify);
     }
 
     fn fails_already(&self, i: usize, report: &StepReport) -> bool {
@@ -197,7 +249,11 @@ impl Pass<'_> {
         let Some(suite) = self.suite(i) else { return Round::Pass };
         let pool = self.pool_of(i);
         let checks: Vec<_> = suite.checks.iter().filter(|c| judge::applies(c, pool)).collect();
-        judge::round(&checks, report, pool, self.rec(i), true)
+        let record = self.rec(i);
+        let Some(visit) = &record.visit else { return Round::Inconclusive("nobody holds it".to_owned()) };
+        let target = if visit.course == Course::Back { &visit.from } else { &visit.to };
+        let before = Before { on: &visit.from, since: visit.since, layout: target.layout.as_ref() };
+        judge::round(&checks, report, pool, record, Some(&before))
     }
 
     fn failed_round(
@@ -214,10 +270,12 @@ impl Pass<'_> {
     }
 
     fn after_failure(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, class: FailureClass) {
-        let on = if visit.course == Course::Back { &visit.from } else { &visit.to };
-        let failures =
-            self.rec(i).visit.as_ref().map_or(0, |v| v.evidence.iter().filter(|e| e.on == *on).count());
-        if failures < strategy.retry.check_attempts as usize {
+        // Evidence is kept up to a limit, so it can't be what counts the tries.
+        let failed = visit.failed_rounds.saturating_add(1);
+        if let Some(v) = &mut self.edit(i).visit {
+            v.failed_rounds = failed;
+        }
+        if failed < strategy.retry.check_attempts {
             // A pair check may fail because of the other node: the next round asks another one.
             let partner = self.partner(i, visit.partner.as_ref());
             if let Some(v) = &mut self.edit(i).visit {
@@ -232,8 +290,7 @@ impl Pass<'_> {
 
     fn passed_round(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec) {
         self.unpause(i, visit);
-        let on = if visit.course == Course::Back { &visit.from } else { &visit.to };
-        let failed_here = visit.evidence.iter().any(|e| e.on == *on);
+        let failed_here = visit.failed_rounds > 0;
         if failed_here && visit.passes == 0 {
             // One good round after a bad one is luck until it is repeated.
             if let Some(v) = &mut self.edit(i).visit {
@@ -250,6 +307,7 @@ impl Pass<'_> {
                     record.incidents += 1;
                     if let Some(v) = &mut record.visit {
                         v.evidence.clear();
+                        v.failed_rounds = 0;
                     }
                 }
                 if visit.atomic {
@@ -262,10 +320,15 @@ impl Pass<'_> {
         }
     }
 
-    /// The runner broke: it is tried again, and after some rounds the rollout pauses, since nothing is known about
-    /// the release. The node keeps trying, so that the pause ends by itself when the runner works again.
+    /// Nothing was learnt: it is tried again, and after some rounds the rollout pauses, since nothing is known about the
+    /// release. The node keeps trying, so that the pause ends by itself when the runner works again. Where the runner works
+    /// for others meanwhile it isn't the runner's matter: the node goes out of the way.
     pub(crate) fn inconclusive(&mut self, i: usize, visit: &Visit, strategy: &PolicySpec, text: &str) {
         let rounds = visit.inconclusive.saturating_add(1);
+        if rounds == 1 {
+            // One node that gets no answer for long is that node's matter; the share is about how many there are.
+            self.note_round(&visit.rollout, false);
+        }
         self.again(i, strategy);
         // It may be the other node of a pair that doesn't answer: the next round asks another one.
         let partner = self.partner(i, visit.partner.as_ref());
@@ -273,14 +336,78 @@ impl Pass<'_> {
             v.inconclusive = rounds;
             v.partner = partner;
         }
-        if rounds < strategy.retry.inconclusive_attempts {
+        let enough = rounds >= strategy.retry.inconclusive_attempts;
+        let only_here = match visit.course {
+            // That it got no answer on the release while others did is what took it back.
+            Course::Back => visit.untold,
+            Course::Forward | Course::Out(_) => self.runs_elsewhere(i, visit),
+        };
+        if enough && only_here && self.give_way(i, visit, text) {
+            return;
+        }
+        let often = self.rollout(&visit.rollout).and_then(|r| too_often(r.rounds));
+        if !enough && often.is_none() {
             return;
         }
         let running = self.rollout(&visit.rollout).is_some_and(|r| r.state == RolloutState::Running);
         if running {
             let node = self.frame.nodes[i].id.clone();
-            let why = PauseReason::Inconclusive { node, detail: text.to_owned() };
-            self.set_state(&visit.rollout, RolloutState::Paused(why), text);
+            let detail =
+                if enough { text.to_owned() } else { format!("{text}; {}", often.unwrap_or_default()) };
+            let why = PauseReason::Inconclusive { node, detail: detail.clone() };
+            self.set_state(&visit.rollout, RolloutState::Paused(why), &detail);
+        }
+    }
+
+    /// Counts a round that came to an end.
+    fn note_round(&mut self, id: &RolloutId, told: bool) {
+        if let Some(r) = self.edit_rollout(id) {
+            r.rounds.all = r.rounds.all.saturating_add(1);
+            r.rounds.inconclusive = r.rounds.inconclusive.saturating_add(u32::from(!told));
+        }
+    }
+
+    /// Another node of the rollout has had an answer since this one began the step in which it gets none.
+    fn runs_elsewhere(&self, i: usize, visit: &Visit) -> bool {
+        let since = visit.step_since;
+        (0..self.frame.nodes.len()).filter(|&j| j != i).any(|j| {
+            let record = self.rec(j);
+            let mine = record.assignment.as_ref().filter(|a| a.rollout == visit.rollout);
+            mine.is_some_and(|a| {
+                let through = matches!(a.outcome, Some(NodeOutcome::Done | NodeOutcome::Reverted));
+                record.soak.as_ref().is_some_and(|s| s.since > since)
+                    || through && a.ended.is_some_and(|at| at > since)
+                    || record.baselines.values().any(|b| b.at > since)
+            })
+        })
+    }
+
+    /// Before anything was done to it the node is given back. Later it goes back to what it ran, where its checks may run
+    /// again; when they don't run there either, the node is left to people. False where it has to stay.
+    fn give_way(&mut self, i: usize, visit: &Visit, text: &str) -> bool {
+        let text = format!("{text}; other nodes had an answer meanwhile");
+        match (&visit.step, &visit.course) {
+            (Step::Preflight, _) => {
+                self.defer(i, &text);
+                true
+            }
+            (Step::Verify, Course::Forward | Course::Back) => {
+                let class = self.suite(i).and_then(|s| s.checks.first().map(|c| c.class));
+                let class = class.map_or(FailureClass::Apply, FailureClass::Check);
+                let back = visit.course == Course::Back;
+                let on = if back { visit.from.clone() } else { visit.to.clone() };
+                self.note_evidence(i, class, on, None, text);
+                if let Some(v) = self.edit(i).visit.as_mut().filter(|_| !back) {
+                    v.untold = true;
+                }
+                self.turn_back(i, class);
+                true
+            }
+            (
+                Step::Cordon | Step::Checkpoint | Step::Drain | Step::Apply(_) | Step::Fence | Step::Return,
+                _,
+            )
+            | (Step::Verify, Course::Out(_)) => false,
         }
     }
 

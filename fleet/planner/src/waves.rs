@@ -241,6 +241,7 @@ impl Pass<'_> {
             Reason::ForeignCordon { .. } => Some(SkipReason::ForeignCordon),
             Reason::NotReady { .. } => Some(SkipReason::NotReady),
             Reason::NodeQuarantined { .. } => Some(SkipReason::Preexisting),
+            Reason::Incompatible { .. } => Some(SkipReason::Incompatible),
             _ => None,
         }
     }

@@ -183,8 +183,12 @@ impl World {
             node.down = Some(Down { back: None, awake: false });
             node.pods = 0;
         });
-        each(part(3), &|node| node.faults.push(HealthFault { kind: "gpu-missing".to_owned(), since }));
-        each(part(2), &|node| node.faults.push(HealthFault { kind: "rail-missing".to_owned(), since }));
+        each(part(3), &|node| {
+            node.faults.push(HealthFault { kind: "gpu-missing".to_owned(), since, recovery: None })
+        });
+        each(part(2), &|node| {
+            node.faults.push(HealthFault { kind: "rail-missing".to_owned(), since, recovery: None })
+        });
         each(part(4), &|node| {
             node.relabel.push(("example.com/set-by-hand".to_owned(), Some("true".to_owned())));
         });

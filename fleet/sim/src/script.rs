@@ -327,7 +327,7 @@ impl World {
         let since = self.now;
         self.change(id, |node| {
             if !node.faults.iter().any(|fault| fault.kind == kind) {
-                node.faults.push(HealthFault { kind: kind.to_owned(), since });
+                node.faults.push(HealthFault { kind: kind.to_owned(), since, recovery: None });
             }
         });
         self.strike_gang(id);

@@ -128,7 +128,7 @@ impl Memory {
                     let since = *self.unready.entry(name.clone()).or_insert(look.now);
                     let until = since.checked_add(UNREADY_AFTER).unwrap_or(Timestamp::MAX);
                     if look.now >= until {
-                        faults.push(HealthFault { kind: format!("not-ready-{name}"), since });
+                        faults.push(HealthFault { kind: format!("not-ready-{name}"), since, recovery: None });
                     } else {
                         *wake = Some(wake.map_or(until, |at| at.min(until)));
                     }

@@ -149,7 +149,10 @@ impl<'a> Tallies<'a> {
                 tally.forward = Some(fresh.id);
             }
             // What is broken already, or sick from its upgrade, isn't capacity that a reservation could take.
-            if !fresh.urgent && !facts::is_broken(seen, Some(fresh.record)) {
+            if !fresh.urgent
+                && !facts::is_broken(seen, Some(fresh.record))
+                && !facts::is_short(self.view.input.fleet, seen)
+            {
                 tally.takes = Some(fresh.id);
             }
         }
@@ -215,7 +218,8 @@ impl<'a> Tallies<'a> {
     fn add_to(&mut self, place: usize, node: &AnyNode<'a>, gpus: u64) {
         let Some(tally) = self.tallies.get_mut(place) else { return };
         let reserved = node.record.is_some_and(|r| r.visit.is_some());
-        let broken = node.is_broken();
+        let short = |seen| facts::is_short(self.view.input.fleet, seen);
+        let broken = node.is_broken() || node.seen.is_some_and(short);
         let before = broken && !facts::is_exposed(node.record, self.view.after);
         let spec = tally.spec;
         let weight = weight(spec, gpus);

@@ -1,6 +1,7 @@
 //! Small facts that several checks share.
 
-use drydock_plan::{Ledger, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
+use drydock_gpu::xid::{self, PLUGIN_IGNORES};
+use drydock_plan::{HealthFault, Ledger, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Target};
 use drydock_spec::{
     ComponentClass, ComponentName, ComponentSpec, Delivery, Disruption, DomainKey, DriverSource, Fleet,
     PoolSpec,
@@ -10,7 +11,33 @@ use super::view::AnyNode;
 
 /// Not usable, for whatever reason that isn't a reservation.
 pub(super) fn is_broken(seen: &ObservedNode, record: Option<&NodeRecord>) -> bool {
-    !seen.ready || seen.cordon.foreign.is_some() || record.is_some_and(|r| r.quarantine.is_some())
+    let held = |r: &NodeRecord| r.visit.as_ref().is_some_and(|v| v.quarantined.is_some());
+    !seen.ready || seen.cordon.foreign.is_some() || record.is_some_and(|r| r.quarantine.is_some() || held(r))
+}
+
+/// As far as floors are concerned: a node that lacks a part of what it should offer isn't there, though jobs may run on it.
+pub(super) fn is_short(fleet: &Fleet, seen: &ObservedNode) -> bool {
+    seen.faults.iter().any(|fault| lacks_capacity(fleet, fault))
+}
+
+/// GPUs or rails are missing, a device is out of service by the vendor's catalogue or by the device plugin's own list, or
+/// what makes devices usable doesn't work.
+fn lacks_capacity(fleet: &Fleet, fault: &HealthFault) -> bool {
+    if let Some(code) = fault.kind.strip_prefix("xid-").and_then(|n| n.parse::<u32>().ok()) {
+        return !PLUGIN_IGNORES.contains(&code) || !xid::action(code, fault.recovery).keeps_serving();
+    }
+    let beside = |class: ComponentClass| {
+        matches!(
+            class,
+            ComponentClass::Scheduler
+                | ComponentClass::Agent
+                | ComponentClass::Firmware
+                | ComponentClass::NodeImage
+        )
+    };
+    let part = fault.kind.strip_prefix("not-ready-").and_then(|name| name.parse::<ComponentName>().ok());
+    let part = part.and_then(|name| fleet.components.get(&name));
+    !part.is_some_and(|component| beside(component.class))
 }
 
 /// An open rollout has touched it, so if it is broken, that may be the rollout's doing and no allowance covers it.

@@ -52,7 +52,11 @@ fn is_covered(view: &View<'_>, action: &Action, record: &NodeRecord) -> bool {
         Ensure::Partitioned { .. } => {
             matches!(step, Some(Step::Apply(drydock_plan::ApplyItem::Layout)))
         }
-        Ensure::Checked { .. } => step == Some(&Step::Verify),
+        // A quarantined node on which somebody said retry is checked where it stands: that changes nothing on it.
+        Ensure::Checked { .. } => match step {
+            Some(step) => *step == Step::Verify,
+            None => record.quarantine.as_ref().is_some_and(|q| q.retry.is_some()),
+        },
         Ensure::Returned => match step {
             Some(step) => *step == Step::Return,
             // An own cordon that nothing asks for any more is taken away: that is recovery, it needs no reservation. But

@@ -1,7 +1,9 @@
 //! I9: done means continuously good on that very target for as long as the policy asks.
 
+use drydock_gpu::xid::{self, RecoveryAction, Suspect, XidClass};
 use drydock_plan::{
-    Assignment, Course, NodeOutcome, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Soak, VisitEnd,
+    Assignment, Course, HealthFault, NodeOutcome, NodeRecord, ObservedNode, RolloutKind, RolloutRecord, Soak,
+    VisitEnd,
 };
 use drydock_spec::Period;
 use jiff::Timestamp;
@@ -104,11 +106,32 @@ fn good_for_long_enough(
     let since = soak.since.max(seen.ready_since);
     let lasted = Period::between(since, now);
     found.when(lasted < needed, SOAK, || format!("{id} is done after {lasted} of {needed}"));
-    let fault = seen.faults.iter().find(|f| f.since >= soak.since);
+    // The clock of the soak starts with the return. What began earlier on this very release is no less a fault of it, and
+    // when the release came is in the part of the node, not in its soak.
+    let given =
+        change.after.and_then(|r| r.assignment.as_ref()).and_then(|a| a.exposed).unwrap_or(soak.since);
+    let fault = seen.faults.iter().find(|f| f.since >= given.min(soak.since) && speaks_of_the_node(f));
     found.when(!seen.ready || fault.is_some(), SOAK, || match fault {
         Some(fault) => format!("{id} is done with {} since {}", fault.kind, fault.since),
         None => format!("{id} is done and not ready"),
     });
+}
+
+/// A code with which the vendor asks for nothing but another start of the workload, or for nothing at all, says nothing
+/// about the node. Where the driver's own verdict was read, that counts.
+fn speaks_of_the_node(fault: &HealthFault) -> bool {
+    let code = fault.kind.strip_prefix("xid-").and_then(|n| n.parse().ok());
+    let row = code.and_then(xid::find);
+    match (row, fault.recovery) {
+        (None, _) => true,
+        (Some(_), Some(RecoveryAction::None)) => false,
+        (Some(_), Some(_)) => true,
+        (Some(row), None) => {
+            let harmless =
+                matches!(row.class, XidClass::Application | XidClass::FollowsAnother | XidClass::RecordOnly);
+            !harmless && !matches!(row.suspect, Suspect::Workload | Suspect::Nobody)
+        }
+    }
 }
 
 /// The frozen wave's soak. A way back runs in one wave of its own making; there the shortest of the policy's soaks is

@@ -1,7 +1,9 @@
 //! Only a verified node leaves a visit as upgraded or reverted, and only an untouched one as untouched.
 
-use drydock_plan::{ApplyItem, Course, NodeOutcome, RawVerdict, Step, StepState, Target, Visit, VisitEnd};
-use drydock_spec::{CheckClass, PoolSpec};
+use drydock_plan::{
+    ApplyItem, CheckResult, Course, NodeOutcome, RawVerdict, Step, StepState, Target, Visit, VisitEnd,
+};
+use drydock_spec::{Amount, CheckClass, PoolSpec};
 
 use super::{
     facts,
@@ -10,6 +12,7 @@ use super::{
 };
 
 const VERIFIED: &str = "verify before return";
+const BROKEN: &str = "I13 broken control";
 
 pub(super) fn check(view: &View<'_>, found: &mut Findings) {
     for change in &view.changed {
@@ -58,11 +61,6 @@ fn transition(view: &View<'_>, change: &Change<'_>, old: &Visit, new: &Visit, fo
             return;
         }
     };
-    // What couldn't even be fetched was never given to the node: it still runs what it is taken back to.
-    let fetched = old.step == Step::Preflight && old.course == Course::Forward;
-    if fetched && new.course == Course::Out(VisitEnd::Reverted) && !new.evidence.is_empty() {
-        return;
-    }
     let checked = matches!(old.step, Step::Verify | Step::Fence) && old.course == course;
     found.when(!checked, VERIFIED, || {
         format!("{id} goes to {:?} from {:?} at {}", new.course, old.course, old.step.word())
@@ -97,15 +95,62 @@ fn answer_is_good(view: &View<'_>, change: &Change<'_>, target: &Target, back: b
     let generation = change.before.map(|b| b.generation);
     match &seen.report {
         Some(report) if Some(report.generation) == generation && report.state == StepState::Done => {
+            values_are_good(view, change, pool, &report.checks, found);
             for result in &report.checks {
                 let good = |v: RawVerdict| matches!(v, RawVerdict::Pass | RawVerdict::NotApplicable);
                 let any = report.checks.iter().any(|r| r.check == result.check && good(r.verdict));
-                found.when(!any, "I13 broken control", || {
+                found.when(!any, BROKEN, || {
                     format!("{id} passes although {} ended in {:?}", result.check, result.verdict)
                 });
             }
         }
         _ => found.add(VERIFIED, || format!("{id} passes without an answer to its checks")),
+    }
+}
+
+/// Numbers once more, from the documents: whatever a run says of itself, a value below the pool's floor isn't good, nor is
+/// one that is worse than the node's own before the change by more than the check bears. A check whose answer is asked for
+/// and isn't there hasn't passed.
+fn values_are_good(
+    view: &View<'_>,
+    change: &Change<'_>,
+    pool: Option<&PoolSpec>,
+    results: &[CheckResult],
+    found: &mut Findings,
+) {
+    let id = change.id;
+    let Some(visit) = change.visit_before() else { return };
+    let Some(rollout) = view.input.ledger.rollouts.get(&visit.rollout) else { return };
+    let no_rails = pool.is_some_and(|p| p.rdma_rails == 0);
+    let to = if visit.course == Course::Back { &visit.from } else { &visit.to };
+    for check in rollout.suite.checks.iter().filter(|c| !(no_rails && c.class == CheckClass::Rdma)) {
+        let Some(result) = results.iter().find(|r| r.check == check.name) else {
+            found.add(BROKEN, || format!("{id} passes without a result of {}", check.name));
+            continue;
+        };
+        if result.verdict != RawVerdict::Pass {
+            continue;
+        }
+        let floor = pool.and_then(|p| p.floors.get(&check.name)).copied();
+        let wanted = floor.is_some() || check.regress.is_some();
+        let Some(value) = result.value.filter(|v| !v.is_nan()) else {
+            found.when(wanted, BROKEN, || format!("{id} passes and {} told no value", check.name));
+            continue;
+        };
+        found.when(floor.is_some_and(|f| value < f), BROKEN, || {
+            format!("{id} passes with {value} of {}, the floor is {}", check.name, floor.unwrap_or_default())
+        });
+        let own = change.before.and_then(|r| r.baselines.get(&check.name)).filter(|b| {
+            let for_this = b.on == visit.from || b.at >= visit.since;
+            for_this && (to.layout.is_none() || b.on.layout == to.layout)
+        });
+        if let (Some(was), Some(Amount::Percent(hundredths))) = (own.and_then(|b| b.value), check.regress) {
+            let lost = (was - value) / was * 10_000.0;
+            // A thousandth of a percent of slack: this is other arithmetic, not another rule.
+            found.when(was > 0.0 && lost > f64::from(hundredths) + 0.1, BROKEN, || {
+                format!("{id} passes with {value} of {}, it was {was} before", check.name)
+            });
+        }
     }
 }
 

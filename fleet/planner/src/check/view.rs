@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use drydock_plan::{
-    Ledger, LedgerChange, NodeId, NodeRecord, ObservedNode, Plan, RolloutKind, RolloutRecord, Visit,
+    Course, Ledger, LedgerChange, NodeId, NodeRecord, ObservedNode, Plan, RolloutKind, RolloutRecord, Visit,
+    VisitEnd,
 };
 use drydock_spec::{DomainKey, PoolName, PoolSpec};
 
@@ -158,15 +159,19 @@ impl<'a> View<'a> {
             return None;
         }
         let (record, visit) = (change.after?, change.visit_after()?);
-        let was = |b: &NodeRecord| {
-            let done = |a: &drydock_plan::Assignment| {
-                a.rollout == visit.rollout && a.outcome == Some(drydock_plan::NodeOutcome::Done)
-            };
-            b.soak.as_ref().is_some_and(|s| s.rollout == visit.rollout)
-                || b.assignment.as_ref().is_some_and(done)
+        let soak = change.before.and_then(|b| b.soak.as_ref()).filter(|s| s.rollout == visit.rollout);
+        let done = |a: &drydock_plan::Assignment| {
+            a.rollout == visit.rollout && a.outcome == Some(drydock_plan::NodeOutcome::Done)
         };
-        let soaked = change.before.is_some_and(was);
-        let sick = change.seen.is_some_and(|n| !n.ready || !n.faults.is_empty());
+        let was_done = change.before.and_then(|b| b.assignment.as_ref()).is_some_and(done);
+        // It may have returned in this very plan, with the fault it is taken out for.
+        let returned = change
+            .visit_before()
+            .is_some_and(|v| v.course == Course::Out(VisitEnd::Upgraded) && v.rollout == visit.rollout);
+        let soaked = soak.is_some() || was_done || returned;
+        // One that was away and is back again looks well; that it was away before is in its soak.
+        let away_again = |n: &ObservedNode| soak.is_some_and(|s| s.spells > 0 && n.ready_since > s.since);
+        let sick = change.seen.is_some_and(|n| !n.ready || !n.faults.is_empty() || away_again(n));
         Some(Fresh {
             id: change.id,
             record,

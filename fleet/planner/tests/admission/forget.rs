@@ -83,8 +83,13 @@ fn what_something_refers_to_stays() {
     let mut ledger = ledger(56);
     let why = ReleaseQuarantine { rollout: id(0), since: START, why: "it failed".into() };
     ledger.apply(LedgerChange::Quarantine("p".parse().unwrap(), old, why));
-    let quarantine =
-        NodeQuarantine { rollout: id(1), since: START, blame: Blame::Node, evidence: Vec::new() };
+    let quarantine = NodeQuarantine {
+        rollout: id(1),
+        since: START,
+        blame: Blame::Node,
+        evidence: Vec::new(),
+        retry: None,
+    };
     let record = NodeRecord { quarantine: Some(quarantine), ..NodeRecord::default() };
     ledger.apply(LedgerChange::Node(NodeId::new("c/p-000"), Box::new(record)));
     // A person ended it, and Git still asks for the same.

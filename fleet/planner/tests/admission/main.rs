@@ -14,3 +14,4 @@ mod shared;
 mod two;
 mod units;
 mod unseen;
+mod visit;

@@ -71,7 +71,13 @@ fn a_quarantined_node_is_broken_in_the_same_write() {
 }
 
 fn quarantine() -> NodeQuarantine {
-    NodeQuarantine { rollout: roll(), since: now(), blame: Blame::Node, evidence: vec![evidence()] }
+    NodeQuarantine {
+        rollout: roll(),
+        since: now(),
+        blame: Blame::Node,
+        evidence: vec![evidence()],
+        retry: None,
+    }
 }
 
 #[test]

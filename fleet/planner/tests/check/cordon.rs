@@ -14,7 +14,7 @@ fn out(end: VisitEnd) -> impl FnOnce(&mut Visit) {
     }
 }
 fn quarantine(evidence: Vec<Evidence>) -> NodeQuarantine {
-    NodeQuarantine { rollout: roll(), since: now(), blame: Blame::Node, evidence }
+    NodeQuarantine { rollout: roll(), since: now(), blame: Blame::Node, evidence, retry: None }
 }
 
 #[test]

@@ -142,6 +142,8 @@ impl World {
             from: target(&old_vector()),
             since: ago(minutes),
             jobs_at_start: 0,
+            given: None,
+            spells: 0,
         };
         self.was(n, |r| {
             r.epoch = Epoch(1);
@@ -307,6 +309,9 @@ pub(crate) fn visit(n: usize) -> Visit {
         held_since: None,
         fights: 0,
         ends: None,
+        failed_rounds: 0,
+        untold: false,
+        quarantined: None,
     }
 }
 
@@ -321,7 +326,7 @@ pub(crate) fn evidence() -> Evidence {
 }
 
 pub(crate) fn fault(minutes: i64) -> HealthFault {
-    HealthFault { kind: "xid-79".to_owned(), since: ago(minutes) }
+    HealthFault { kind: "xid-79".to_owned(), since: ago(minutes), recovery: None }
 }
 
 pub(crate) fn report(generation: u64, verdict: RawVerdict) -> StepReport {

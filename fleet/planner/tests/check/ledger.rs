@@ -102,7 +102,7 @@ fn only_what_has_ended_and_nobody_names_is_forgotten() {
             w.was(3, |r| {
                 let rollout = RolloutId::new("old");
                 let (blame, evidence) = (Blame::Node, Vec::new());
-                r.quarantine = Some(NodeQuarantine { rollout, since: ago(9), blame, evidence });
+                r.quarantine = Some(NodeQuarantine { rollout, since: ago(9), blame, evidence, retry: None });
             });
             w.seen(3, |s| s.cordon.own = Some(Epoch(0)));
         },

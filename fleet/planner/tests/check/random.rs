@@ -38,7 +38,8 @@ fn build(nodes: &[(State, bool, bool)]) -> World {
             State::Held => world.was_held(n, |_| {}),
             State::Quarantined => world.was(n, |r| {
                 let (rollout, blame) = (roll(), Blame::Node);
-                r.quarantine = Some(NodeQuarantine { rollout, since: ago(9), blame, evidence: Vec::new() });
+                r.quarantine =
+                    Some(NodeQuarantine { rollout, since: ago(9), blame, evidence: Vec::new(), retry: None });
             }),
             State::Idle | State::Fresh => {}
         }

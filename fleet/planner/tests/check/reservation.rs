@@ -70,8 +70,13 @@ fn an_action_belongs_to_the_step() {
 #[test]
 fn a_quarantined_node_keeps_its_cordon() {
     let mut world = World::new();
-    let quarantine =
-        NodeQuarantine { rollout: roll(), since: ago(9), blame: Blame::Unknown, evidence: Vec::new() };
+    let quarantine = NodeQuarantine {
+        rollout: roll(),
+        since: ago(9),
+        blame: Blame::Unknown,
+        evidence: Vec::new(),
+        retry: None,
+    };
     world.was(0, |r| r.quarantine = Some(quarantine));
     world.seen(0, |s| s.cordon.own = Some(Epoch(0)));
     world.act(0, Ensure::Kept);

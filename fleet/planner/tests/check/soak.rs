@@ -64,6 +64,14 @@ fn health_is_continuous() {
     let mut world = soaked(60);
     world.seen(0, |s| s.faults.push(fault(5)));
     world.breaks(SOAK);
+    // One that came before the return and after the release is a fault of that release all the same.
+    let mut world = soaked(60);
+    world.seen(0, |s| s.faults.push(fault(65)));
+    world.breaks(SOAK);
+    // What a workload did to itself is none.
+    let mut world = soaked(60);
+    world.seen(0, |s| s.faults.push(HealthFault { kind: "xid-13".to_owned(), ..fault(5) }));
+    world.is_fine();
     // A fault that was there before the upgrade is no news.
     let mut world = soaked(60);
     world.seen(0, |s| s.faults.push(fault(600)));
@@ -99,6 +107,8 @@ fn begins_to_soak(end: VisitEnd, since: jiff::Timestamp) -> World {
             from: target(&old_vector()),
             since,
             jobs_at_start: 0,
+            given: None,
+            spells: 0,
         });
     });
     world

@@ -182,3 +182,64 @@ fn reverted_means_gone_back() {
         if fine { world.is_fine() } else { world.breaks(VERIFIED) }
     }
 }
+
+const BROKEN: &str = "I13 broken control";
+
+/// Node 0 passed with a value; the check asks for one, the pool has a floor, and the node had 100 before.
+fn passes_with(value: Option<f64>, edit: impl FnOnce(&mut World)) -> World {
+    let mut world = verified(Course::Forward);
+    let check = "vector-add".parse().unwrap();
+    world.rollout(|r| {
+        let suite = std::sync::Arc::make_mut(&mut r.suite);
+        suite.checks[0].regress = Some("5%".parse().unwrap());
+    });
+    world.fleet.pools.get_mut("p").unwrap().spec.floors.insert(check, 50.0);
+    world.was(0, |r| {
+        let baseline = Baseline { value: Some(100.0), at: ago(600), on: target(&old_vector()) };
+        r.baselines.insert("vector-add".parse().unwrap(), baseline);
+    });
+    world.seen(0, |s| s.report.as_mut().unwrap().checks[0].value = value);
+    edit(&mut world);
+    goes_out(&mut world, VisitEnd::Upgraded);
+    world
+}
+
+#[test]
+fn numbers_are_compared_once_more() {
+    passes_with(Some(100.0), |_| {}).is_fine();
+    passes_with(Some(95.0), |_| {}).is_fine();
+    passes_with(Some(94.0), |_| {}).breaks(BROKEN);
+    passes_with(None, |_| {}).breaks(BROKEN);
+    passes_with(Some(f64::NAN), |_| {}).breaks(BROKEN);
+    // Without a value of its own the floor still holds.
+    let alone = |world: &mut World| world.was(0, |r| r.baselines.clear());
+    passes_with(Some(51.0), alone).is_fine();
+    passes_with(Some(49.0), alone).breaks(BROKEN);
+}
+
+#[test]
+fn a_value_of_another_release_is_no_measure() {
+    let other = |world: &mut World| {
+        world.was(0, |r| {
+            r.baselines.get_mut("vector-add").unwrap().on.layout = Some("l-00000001".parse().unwrap());
+        });
+    };
+    passes_with(Some(60.0), other).is_fine();
+    let before = |world: &mut World| {
+        world.was(0, |r| r.baselines.get_mut("vector-add").unwrap().on = target(&new_vector()));
+    };
+    passes_with(Some(60.0), before).is_fine();
+}
+
+#[test]
+fn a_check_without_a_result_hasnt_passed() {
+    let mut world = verified(Course::Forward);
+    world.rollout(|r| {
+        let suite = std::sync::Arc::make_mut(&mut r.suite);
+        let mut second = suite.checks[0].clone();
+        second.name = "second".parse().unwrap();
+        suite.checks.push(second);
+    });
+    goes_out(&mut world, VisitEnd::Upgraded);
+    world.breaks(BROKEN);
+}

@@ -186,8 +186,16 @@ fn counts<'a>(
             BudgetUnit::Gpus => node.gpus(),
         };
         let visit = record.and_then(|record| record.visit.as_ref());
-        let broken = node.seen.is_none_or(|seen| !seen.ready || seen.cordon.foreign.is_some())
-            || record.is_some_and(|r| r.quarantine.is_some());
+        let held = |v: &drydock_plan::Visit| v.quarantined.is_some();
+        let broken = node.seen.is_none_or(|seen| {
+            !seen.ready
+                || seen.cordon.foreign.is_some()
+                // Codes of a workload that the device plugin passes over take nothing away; anything else does.
+                || seen.faults.iter().any(|fault| {
+                    !matches!(fault.kind.as_str(), "xid-13" | "xid-31" | "xid-43" | "xid-45" | "xid-68")
+                })
+        }) || record
+            .is_some_and(|r| r.quarantine.is_some() || r.visit.as_ref().is_some_and(held));
         count.size += weight;
         count.broken += if broken { weight } else { 0 };
         count.away += if broken { weight } else { 0 };

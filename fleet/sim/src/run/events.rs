@@ -38,6 +38,10 @@ pub(super) fn history(rollout: &RolloutId, entry: &HistoryEntry) -> String {
             let pools: Vec<&str> = pools.iter().map(drydock_spec::PoolName::as_str).collect();
             format!("{release} is quarantined on {}", pools.join(", "))
         }
+        RolloutEvent::LayoutQuarantined { layout, pools } => {
+            let pools: Vec<&str> = pools.iter().map(drydock_spec::PoolName::as_str).collect();
+            format!("layout {layout} is quarantined on {}", pools.join(", "))
+        }
         RolloutEvent::NodeQuarantined { node, blame } => format!("{node} is quarantined: {blame:?}"),
         RolloutEvent::Deferred { node, why } => format!("{node} is deferred: {why}"),
         RolloutEvent::Skipped { node, why } => format!("{node} is skipped: {why}"),

@@ -261,7 +261,16 @@ fn exposed(world: &World, ledger: &Ledger) -> u32 {
     let halted: Vec<(&ReleaseId, Timestamp)> = ledger
         .rollouts
         .values()
-        .filter_map(|rollout| rollout.halt.as_ref().map(|halt| (&halt.release, rollout.created)))
+        .filter_map(|rollout| rollout.halt.as_ref().map(|halt| (halt, rollout.created)))
+        .filter(|(halt, _)| halt.layout.is_none())
+        .map(|(halt, created)| (&halt.release, created))
+        .collect();
+    // A layout that failed beside a good release isn't among the components that were applied.
+    let cut: BTreeSet<&NodeId> = ledger
+        .rollouts
+        .values()
+        .filter(|rollout| rollout.halt.as_ref().is_some_and(|halt| halt.layout.is_some()))
+        .flat_map(|rollout| &rollout.exposed_nodes)
         .collect();
     let given = |node: &crate::NodeState| {
         halted.iter().any(|(release, since)| {
@@ -273,7 +282,7 @@ fn exposed(world: &World, ledger: &Ledger) -> u32 {
             })
         })
     };
-    crate::step::count(world.nodes.values().filter(|node| given(node)).count())
+    crate::step::count(world.nodes.iter().filter(|(id, node)| given(node) || cut.contains(id)).count())
 }
 
 /// For each bad version that was applied and blamed: from its first application to the first verdict.

@@ -93,6 +93,9 @@ fn rollout_event(event: &RolloutEvent) -> String {
         RolloutEvent::Approved { wave, gate, team, by } => {
             format!("wave {wave}: {by} agrees for {team} ({})", side(*gate))
         }
+        RolloutEvent::LayoutQuarantined { layout, pools } => {
+            format!("layout {layout} is quarantined on {}", some(pools, 4))
+        }
         RolloutEvent::ReleaseQuarantined { release, pools } => {
             format!("release {release} is quarantined on {}", some(pools, 4))
         }

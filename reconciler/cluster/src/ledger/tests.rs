@@ -31,6 +31,7 @@ fn bulky(node: u32, seed: &mut u64) -> LedgerChange {
         since: Timestamp::UNIX_EPOCH,
         blame: drydock_plan::Blame::Node,
         evidence: Vec::new(),
+        retry: None,
     };
     let record = NodeRecord { quarantine: Some(record), ..NodeRecord::default() };
     LedgerChange::Node(NodeId::new(&format!("c/n{node}")), Box::new(record))

@@ -108,6 +108,8 @@ impl Scene {
                 from: target("1"),
                 since: now,
                 jobs_at_start: 0,
+                given: None,
+                spells: 0,
             });
         });
     }
@@ -155,6 +157,9 @@ fn visit(now: Timestamp) -> Visit {
         held_since: None,
         fights: 0,
         ends: None,
+        failed_rounds: 0,
+        untold: false,
+        quarantined: None,
     }
 }
 

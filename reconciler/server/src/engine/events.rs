@@ -101,6 +101,7 @@ mod tests {
                 since: Timestamp::UNIX_EPOCH,
                 blame: drydock_plan::Blame::Node,
                 evidence: Vec::new(),
+                retry: None,
             }),
             ..NodeRecord::default()
         };

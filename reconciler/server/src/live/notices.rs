@@ -95,6 +95,9 @@ fn notice(what: &EventKind) -> Option<Notice> {
                     };
                     warning(on, "Failed", format!("{node}: {text}; {whom}"))
                 }
+                RolloutEvent::LayoutQuarantined { layout, .. } => {
+                    warning(on, "LayoutQuarantined", format!("layout {layout} isn't tried again here"))
+                }
                 RolloutEvent::ReleaseQuarantined { release, .. } => {
                     warning(on, "ReleaseQuarantined", format!("{release} isn't tried again here"))
                 }

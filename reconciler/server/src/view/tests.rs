@@ -57,6 +57,7 @@ fn words_of_nodes_and_of_the_fleet() {
         since: Timestamp::UNIX_EPOCH,
         blame: Blame::Node,
         evidence: Vec::new(),
+        retry: None,
     };
     let quiet = facts(|_, _| {});
     assert_eq!(words(&quiet), ["Synced", "Synced", "Healthy", "Healthy"]);

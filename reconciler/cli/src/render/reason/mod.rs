@@ -62,6 +62,7 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::Settling { until } => rules::settling(*until, when),
         Reason::LeftOut { why, until } => rules::left_out(why, *until, when),
         Reason::ReleaseQuarantined { release, rollout } => rules::release_quarantined(release, rollout),
+        Reason::LayoutQuarantined { layout, rollout } => rules::layout_quarantined(layout, rollout),
         Reason::NodeQuarantined { since, rollout } => rules::node_quarantined(*since, rollout, when),
         Reason::SkippedByControl {} => rules::skipped_by_control(),
         Reason::PreexistingFailure { until } => rules::preexisting_failure(*until, when),
@@ -69,6 +70,7 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::Paused { why } => rules::paused(why),
         Reason::Halted { since, in_flight } => rules::halted(*since, *in_flight, when),
         Reason::Rejected { why } => rules::rejected(why),
+        Reason::Incompatible { why } => rules::incompatible(why),
         Reason::AbortedBefore { rollout } => rules::aborted_before(rollout),
         Reason::InventoryOlderThanPlan {} => course::inventory_older_than_plan(),
         Reason::Preflight { blocked_by, until } => course::preflight(blocked_by.as_ref(), *until, when),
@@ -174,6 +176,14 @@ mod tests {
         check(
             Reason::Paused { why: PauseReason::Control { by: "ada: lunch".into() } },
             "the rollout is paused by ada: lunch",
+        );
+        check(
+            Reason::LayoutQuarantined { layout: "quarters".into(), rollout: RolloutId::new("stage-580") },
+            "layout quarters failed in rollout stage-580 and isn't tried again here until it changes or someone says retry",
+        );
+        check(
+            Reason::Incompatible { why: "it is a V100".into() },
+            "what is in the node and the release don't go together: it is a V100; it isn't touched",
         );
         check(
             Reason::AbortedBefore { rollout: RolloutId::new("stage-driver-580.105") },

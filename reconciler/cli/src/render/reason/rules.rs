@@ -257,6 +257,14 @@ pub(super) fn rejected(why: &str) -> String {
     format!("it can never work as written: {why}")
 }
 
+pub(super) fn layout_quarantined(layout: &str, rollout: &RolloutId) -> String {
+    format!(
+        "layout {layout} failed in rollout {rollout} and isn't tried again here until it changes or someone says retry"
+    )
+}
+pub(super) fn incompatible(why: &str) -> String {
+    format!("what is in the node and the release don't go together: {why}; it isn't touched")
+}
 pub(super) fn aborted_before(rollout: &RolloutId) -> String {
     format!(
         "rollout {rollout} to the same target was aborted; it starts again when the target changes or someone says \
