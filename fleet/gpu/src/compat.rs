@@ -160,10 +160,11 @@ fn check_mig(
 ) {
     if let Some(floor) = missed_floor(driver, geometry.min_driver) {
         // The profile floors lie above it and would only repeat the message.
-        found.push(Incompatibility::MigDriverTooOld {
-            model: model.name.to_owned(),
-            driver: driver.clone(),
-            floor,
+        let (model, driver) = (model.name.to_owned(), driver.clone());
+        found.push(if facts::BORROWED_MIG_FLOORS.contains(&geometry.name) {
+            Incompatibility::MigFloorOfAnother { model, driver, floor }
+        } else {
+            Incompatibility::MigDriverTooOld { model, driver, floor }
         });
     } else {
         for profile in geometry.profiles {

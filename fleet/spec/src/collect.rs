@@ -12,7 +12,8 @@ use crate::{
     document::Kind,
     fleet::{API_VERSION, Fleet, Named},
     kinds::FleetSpec,
-    rule::RuleId,
+    reading,
+    rule::{RuleId, Severity},
     source::{
         decode::{ERRORS_MAX, decode},
         file::FileText,
@@ -58,8 +59,16 @@ pub(crate) struct Repository<'f> {
     pub(crate) incomplete: bool,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) documents: usize,
+    /// Bytes of other people's files that may still be parsed, to name those that aren't YAML.
+    pub(crate) look_into: usize,
     fleets: usize,
+    /// A document of kind `Fleet` was there that couldn't be taken in.
+    fleet_was_meant: bool,
 }
+
+/// Bytes of other people's files that are parsed. Beyond it they are only counted: a tenth of a second is enough for
+/// what isn't ours.
+const LOOK_INTO_MAX: usize = 4 << 20;
 
 impl<'f> Repository<'f> {
     /// An empty one. `nameless` stands in for the name of the fleet until it is known.
@@ -87,13 +96,15 @@ impl<'f> Repository<'f> {
             incomplete: false,
             diagnostics: Vec::new(),
             documents: 0,
+            look_into: LOOK_INTO_MAX,
             fleets: 0,
+            fleet_was_meant: false,
         }
     }
 
     /// Adds a finding about a file.
     pub(crate) fn report(&mut self, file: usize, problem: Problem) {
-        self.incomplete |= problem.rule.severity() == crate::rule::Severity::Error;
+        self.incomplete |= problem.rule.severity() == Severity::Error;
         if let Some(file) = self.files.get(file) {
             self.diagnostics.push(file.diagnose(problem));
         }
@@ -104,23 +115,19 @@ impl<'f> Repository<'f> {
         self.fleets > 0
     }
 
+    /// True when nothing was there that was meant to be one.
+    pub(crate) fn lacks_fleet(&self) -> bool {
+        self.fleets == 0 && !self.fleet_was_meant
+    }
+
     /// Adds one document of a file; others than drydock's are passed over.
     pub(crate) fn document(&mut self, file: usize, mut root: Node<'f>, mut problems: Vec<Problem>) {
         let api = root.entry("apiVersion").and_then(|e| e.value.scalar());
-        let kind = root.entry("kind").and_then(|e| e.value.scalar());
-        let group = api.and_then(|a| a.split('/').next()).unwrap_or("");
-        let ours = API_VERSION.split('/').next().unwrap_or("");
-        if group != ours {
-            let near = api.is_none() || suggest::nearest(group, [ours]).is_some();
-            if near && kind.is_some_and(is_distinctive) {
-                let span =
-                    root.entry("apiVersion").or(root.entry("kind")).map_or(root.span, |e| e.value.span);
-                let problem = Problem::new(
-                    RuleId::ForeignDocument,
-                    span,
-                    "this document is ignored: its apiVersion isn't drydock's",
-                );
-                self.report(file, problem.hint(format!("write apiVersion: {API_VERSION}")));
+        if api.map(group) != Some(OURS) {
+            if let Some(problem) = meant_for_us(&root) {
+                // Only what is an error already spares the complaint that there is none.
+                self.fleet_was_meant |= is_fleet(&root) && problem.rule.severity() == Severity::Error;
+                self.report(file, problem);
             }
             return;
         }
@@ -134,9 +141,13 @@ impl<'f> Repository<'f> {
     }
 
     fn read(&mut self, file: usize, root: Node<'f>, problems: &mut Vec<Problem>) {
+        let is_fleet = is_fleet(&root);
         let header = match header(root, problems) {
             Some(header) => header,
-            None => return self.incomplete = true,
+            None => {
+                self.fleet_was_meant |= is_fleet;
+                return self.incomplete = true;
+            }
         };
         let doc = Reading { file, problems };
         match header.kind {
@@ -228,6 +239,62 @@ struct Header<'f> {
     name_span: Span,
     spec: Node<'f>,
     spec_span: Span,
+}
+
+/// The group of drydock's documents.
+const OURS: &str = "drydock.dev";
+
+fn group(api_version: &str) -> &str {
+    api_version.split('/').next().unwrap_or("")
+}
+
+/// Counted even where it can't be read: that there is none would be the second complaint about one mistake.
+fn is_fleet(root: &Node<'_>) -> bool {
+    root.entry("kind").and_then(|e| e.value.scalar()) == Some(Kind::Fleet.as_str())
+}
+
+/// What is wrong with a document whose `apiVersion` isn't drydock's, when it was meant for drydock all the same.
+fn meant_for_us(root: &Node<'_>) -> Option<Problem> {
+    let items = match &root.value {
+        Value::List(items) => Some(items),
+        Value::Map(_) => root.entry("items").and_then(|items| match &items.value.value {
+            Value::List(items) => Some(items),
+            Value::Map(_) | Value::Plain(_) | Value::Text(_) | Value::Absent(_) => None,
+        }),
+        Value::Plain(_) | Value::Text(_) | Value::Absent(_) => None,
+    };
+    let ours = |item: &&Node<'_>| {
+        item.entry("apiVersion").and_then(|e| e.value.scalar()).is_some_and(|api| group(api) == OURS)
+    };
+    if let Some(item) = items.and_then(|items| items.iter().find(ours)) {
+        let problem = Problem::new(RuleId::NotByItself, item.span, "a document inside a list isn't read");
+        return Some(problem.hint("write it by itself, after a line ---"));
+    }
+    let hint = format!("write apiVersion: {API_VERSION}");
+    let Some(api) = root.entry("apiVersion") else {
+        let Value::Map(entries) = &root.value else { return None };
+        // `apiversion: drydock.dev/…`
+        let slip = entries.iter().find(|e| e.value.scalar().is_some_and(|text| group(text) == OURS));
+        if let Some(slip) = slip.filter(|e| suggest::nearest(&e.key, ["apiVersion"]).is_some()) {
+            let message =
+                format!("`{}` isn't `apiVersion`, so nobody knows whose document this is", slip.key);
+            return Some(Problem::new(RuleId::ApiVersion, slip.key_span, message).hint(hint));
+        }
+        let kind =
+            root.entry("kind").filter(|e| e.value.scalar().is_some_and(|k| k.parse::<Kind>().is_ok()))?;
+        let distinctive = kind.value.scalar().is_some_and(is_distinctive);
+        // Every document of Kubernetes has an apiVersion; other formats have kinds too, and no `spec`.
+        return (distinctive || root.entry("spec").is_some()).then(|| {
+            let message = "this document is ignored: it has no apiVersion";
+            Problem::new(RuleId::ForeignDocument, kind.value.span, message).hint(hint)
+        });
+    };
+    let kind = root.entry("kind").and_then(|e| e.value.scalar());
+    let near = api.value.scalar().is_some_and(reading::is_near);
+    (near && kind.is_some_and(|kind| kind.parse::<Kind>().is_ok())).then(|| {
+        let message = format!("apiVersion `{}` isn't known", api.value.scalar().unwrap_or(""));
+        Problem::new(RuleId::ApiVersion, api.value.span, message).hint(hint)
+    })
 }
 
 /// Kinds that nobody else uses.

@@ -1,5 +1,7 @@
 //! Loading a repository: every finding of every file, in one run.
 
+use std::fmt;
+
 use serde::Deserialize;
 
 use crate::{
@@ -8,13 +10,14 @@ use crate::{
     fleet::Fleet,
     kinds::FleetSpec,
     lint,
+    reading::{self, Look},
     rule::{RuleId, Severity},
     source::{self, file::FileText, tree::Problem},
     text::FleetName,
 };
 
-/// Largest file, in bytes.
-pub const FILE_SIZE_MAX: usize = 1 << 20;
+pub use crate::reading::{FILE_SIZE_MAX, Unread, unread};
+
 /// Most files with documents. The largest fleet in view (120 clusters) has some thousand.
 pub const FILES_MAX: usize = 10_000;
 
@@ -36,6 +39,23 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// Documents seen, good and bad ones.
     pub documents: usize,
+    /// Files with the name of a document from which nothing was taken, by path.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A file from which nothing was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Its path.
+    pub path: String,
+    /// Why, in a few words.
+    pub why: String,
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
+    }
 }
 
 impl Loaded {
@@ -47,18 +67,22 @@ impl Loaded {
 }
 
 /// Loads and checks a repository. Files that aren't YAML by their name, and documents that aren't drydock's, are
-/// passed over, so workflows, charts and kustomizations can stand beside the fleet.
+/// passed over, so workflows, charts and kustomizations can stand beside the fleet. What may be drydock's and can't be
+/// read is a finding.
 #[must_use]
 pub fn load(files: &[SourceFile]) -> Loaded {
     let mut ordered: Vec<&SourceFile> = files.iter().filter(|f| is_yaml(&f.path)).collect();
     ordered.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let Some(mut repository) = empty() else {
-        return Loaded { fleet: None, diagnostics: Vec::new(), documents: 0 };
+        return Loaded { fleet: None, diagnostics: Vec::new(), documents: 0, passed_over: Vec::new() };
     };
-    let mut with_documents = 0;
+    let (mut with_documents, mut passed_over) = (0, Vec::new());
     for file in ordered {
         let found = repository.documents + repository.diagnostics.len();
-        read(&mut repository, file);
+        if let Some(why) = read(&mut repository, file) {
+            passed_over.push(PassedOver { path: file.path.clone(), why });
+            continue;
+        }
         with_documents += usize::from(repository.documents + repository.diagnostics.len() > found);
         if with_documents > FILES_MAX {
             let message = format!("more than {FILES_MAX} files with documents; the rest wasn't read");
@@ -66,7 +90,7 @@ pub fn load(files: &[SourceFile]) -> Loaded {
             break;
         }
     }
-    if !repository.has_fleet() {
+    if repository.lacks_fleet() {
         let hint = "add a document with kind: Fleet, metadata.name and an empty spec".to_owned();
         let message = match repository.documents {
             0 => "there are no documents in this repository".to_owned(),
@@ -79,7 +103,7 @@ pub fn load(files: &[SourceFile]) -> Loaded {
     diagnostics.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     diagnostics.dedup();
     let good = !diagnostics.iter().any(Diagnostic::is_error);
-    Loaded { fleet: good.then_some(fleet), diagnostics, documents }
+    Loaded { fleet: good.then_some(fleet), diagnostics, documents, passed_over }
 }
 
 /// The defaults of a `Fleet` document are those of its type; this name never leaves the loader.
@@ -102,71 +126,62 @@ fn is_yaml(path: &str) -> bool {
     path.ends_with(".yaml") || path.ends_with(".yml")
 }
 
-fn read<'f>(repository: &mut Repository<'f>, file: &'f SourceFile) {
+/// Takes a file in; why nothing was taken from it, where that is so.
+fn read<'f>(repository: &mut Repository<'f>, file: &'f SourceFile) -> Option<String> {
     let index = repository.files.len();
     let whole = |text: &'f str| FileText::new(&file.path, text);
-    if file.bytes.len() > FILE_SIZE_MAX {
-        // Too large to be one of ours unless it says so at its start.
-        if mentions_us(&file.bytes[..FILE_SIZE_MAX]) {
-            let message = format!("the file has {} bytes, the most is {FILE_SIZE_MAX}", file.bytes.len());
-            repository.files.push(whole(""));
-            repository.report(index, Problem::new(RuleId::FileTooLarge, Span::START, message));
-        }
-        return;
-    }
-    if file.bytes.starts_with(b"version https://git-lfs.github.com/") {
-        repository.files.push(whole(""));
-        let problem = Problem::new(
-            RuleId::LfsPointer,
-            Span::START,
-            "a Git LFS pointer stands where a file is expected",
-        );
-        repository
-            .report(index, problem.hint("take YAML files out of .gitattributes, or fetch the objects first"));
-        return;
-    }
-    if !mentions_us(&file.bytes) {
-        return;
-    }
-    let text = match std::str::from_utf8(&file.bytes) {
-        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
-        Err(error) => {
-            let before = &file.bytes[..error.valid_up_to()];
-            let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+    let text = match reading::look(&file.bytes) {
+        Look::Text(text) => text,
+        Look::Ours(why, line) => {
+            let rule = match why {
+                Unread::TooLarge => RuleId::FileTooLarge,
+                Unread::LfsPointer => RuleId::LfsPointer,
+                Unread::Encoding(_)
+                | Unread::Encrypted(_)
+                | Unread::Compressed(_)
+                | Unread::Binary
+                | Unread::NotYaml => RuleId::NotText,
+            };
             let span = Span { line: u32::try_from(line).unwrap_or(u32::MAX), ..Span::START };
             repository.files.push(whole(""));
-            repository.report(index, Problem::new(RuleId::NotText, span, "the file isn't UTF-8 text"));
-            return;
+            repository.report(index, Problem::new(rule, span, why.to_string()).hint(why.hint()));
+            return None;
         }
+        Look::Unknown(why) => {
+            let message = format!("{why}: if it holds documents, they aren't in force");
+            repository.files.push(whole(""));
+            repository.report(index, Problem::new(RuleId::Sealed, Span::START, message).hint(why.hint()));
+            return Some(why.to_string());
+        }
+        Look::Foreign(why) => return Some(why.to_string()),
     };
-    repository.files.push(whole(text));
-    let parsed = source::parse(text);
-    for root in parsed.documents {
-        repository.document(index, root.node, root.problems);
-    }
-    if let Some(fatal) = parsed.fatal
-        && declares_us(text)
+    let (before, found) = (repository.documents, repository.diagnostics.len());
+    if reading::mentions_us(text.as_bytes()) || reading::calls_us(text) {
+        repository.files.push(whole(text));
+        let parsed = source::parse(text);
+        for root in parsed.documents {
+            repository.document(index, root.node, root.problems);
+        }
+        if let Some(fatal) = parsed.fatal
+            && (declares_us(text) || reading::calls_us(text))
+        {
+            repository.report(index, fatal);
+        }
+    } else if text.len() <= repository.look_into
+        // Charts are full of templates, which aren't YAML and aren't meant to be.
+        && !text.contains("{{")
     {
-        repository.report(index, fatal);
+        repository.look_into -= text.len();
+        if let Some(fatal) = reading::not_yaml(text) {
+            repository.files.push(whole(text));
+            let message = format!("passed over: {}", fatal.message);
+            let problem = Problem::new(RuleId::PassedOver, fatal.span, message);
+            repository.report(index, problem.hint(Unread::NotYaml.hint()));
+            return Some(Unread::NotYaml.to_string());
+        }
     }
-}
-
-/// Whether a file may hold a document of drydock, by a look at its bytes: it spares parsing charts and workflows.
-fn mentions_us(bytes: &[u8]) -> bool {
-    const WORDS: [&[u8]; 7] = [
-        b"drydock.dev/",
-        b"GpuNodePool",
-        b"PartitionLayout",
-        b"RolloutPolicy",
-        b"CheckSuite",
-        b"RolloutControl",
-        b"CostBudget",
-    ];
-    // All of them are rare, and so are their first letters after a line's start; a scan by first byte is enough.
-    bytes.iter().enumerate().any(|(at, &byte)| {
-        matches!(byte, b'd' | b'G' | b'P' | b'R' | b'C')
-            && WORDS.iter().any(|word| bytes[at..].starts_with(word))
-    })
+    let nothing = repository.documents == before && repository.diagnostics.len() == found;
+    nothing.then(|| "no document of drydock's".to_owned())
 }
 
 /// Whether a file that can't be parsed claims to be drydock's.

@@ -94,6 +94,10 @@ rules! {
     UnknownWord = 23, Error, "Where a field takes one of some words, it is one of them.";
     TooManyErrors = 24, Error, "Only the first 100 errors of a file are shown.";
     OutOfRange = 25, Error, "A number lies within its range.";
+    Sealed = 26, Warning, "A file with the name of a document is plain text: what is encrypted or compressed in place isn't read.";
+    NotRead = 27, Warning, "A document stands in a plain file named .yaml or .yml: links, submodules and other names aren't read.";
+    PassedOver = 28, Note, "A file named .yaml that isn't YAML, and doesn't say that it is drydock's, is passed over.";
+    NotByItself = 29, Error, "A document stands by itself, after a line ---: not as an item of a list.";
     // Documents and references.
     NoFleet = 30, Error, "A repository has exactly one document of kind Fleet; this one has none.";
     ManyFleets = 31, Error, "A repository has exactly one document of kind Fleet; this one has more.";
@@ -112,6 +116,8 @@ rules! {
     GatesEverything = 51, Error, "A budget lets something move: a floor of 100 % never does.";
     ZeroInFlight = 52, Error, "maxInFlight isn't zero: nothing could ever move. To stop a rollout, pause it.";
     BudgetWithoutLimit = 53, Warning, "A budget sets minAvailable or maxInFlight.";
+    SmallerThanANode = 54, Error, "A budget has room for one node of every pool that it covers; otherwise that pool never moves.";
+    SmallerThanAUnit = 55, Warning, "A budget has room for what moves together: with one node in flight, a domain of two never moves.";
     // Policies.
     PoolInTwoPolicies = 60, Error, "A pool belongs to at most one policy.";
     PoolWithoutPolicy = 61, Warning, "A pool belongs to a policy, or it never moves.";
@@ -132,6 +138,8 @@ rules! {
     CheckNotApplicable = 75, Note, "Checks of class rdma don't apply to pools without RDMA rails.";
     FloorOfUnknownCheck = 76, Error, "Floors name checks that exist.";
     LabelWithoutDomain = 77, Warning, "A policy uses only kinds of domain for which its pools name a label.";
+    LayoutWithoutAgent = 78, Error, "Where a pool has a layout, a component of class partitionManager that is delivered by label cuts the GPUs.";
+    ClusterTwice = 79, Error, "Two Cluster documents don't reach the same cluster: each of its nodes would be two.";
     // Versions and components.
     NoSingleBuild = 80, Error, "A version names one build: no channel, branch, prefix or `latest`.";
     MixedPrefix = 81, Warning, "Versions of one component carry the same `v` prefix everywhere.";
@@ -150,6 +158,12 @@ rules! {
     Probe = 92, Error, "Only a delivery by `job` has a probe: a command with at least one word.";
     ClusterComponentTwice = 93, Error, "All pools of a cluster want the same version of what the cluster has once.";
     CheckGpus = 94, Error, "A check asks for at most the GPUs that a node has.";
+    MeasuresWithoutLimit = 95, Warning, "What a check measures is compared with something: regress, or a floor of every pool.";
+    SuiteWithoutChecks = 96, Warning, "A suite has at least one check; without any, every release passes.";
+    BatchAboveMax = 97, Error, "The first batch isn't larger than the largest.";
+    BatchAboveTolerance = 98, Warning, "Before anything is proven, no more move at once than may fail, and one.";
+    DriverWithoutDrain = 99, Warning, "Kernel modules and what GPUs hang on aren't replaced under running pods: such a component drains.";
+    SampleTooSmall = 100, Warning, "A sample has a node for each combination that it should cover.";
     // Layouts.
     ImpossibleLayout = 101, Error, "The GPUs of every pool that uses a layout can be cut that way.";
     StrategyMismatch = 103, Error, "The strategy of a layout fits its slices.";
@@ -157,6 +171,11 @@ rules! {
     DeviceTwice = 105, Error, "A GPU is in one group of a layout.";
     ReplicasOne = 106, Error, "Sharing has at least two replicas; no sharing is written as absence.";
     SharedTwice = 107, Error, "A device is time-sliced or shared by MPS, not both.";
+    // Settings, and what was found later.
+    UnknownSetting = 108, Error, "Settings that drydock knows have its words for keys and values.";
+    SettingNotCarried = 109, Error, "A setting is carried by the delivery of its component; otherwise it would change nothing.";
+    ControlsContradict = 110, Warning, "Two controls of one rollout don't say different things; the most careful one wins.";
+    DriverAdvice = 111, Warning, "Nothing that is known about a driver speaks against it.";
 }
 
 impl fmt::Display for RuleId {

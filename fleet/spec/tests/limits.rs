@@ -87,6 +87,32 @@ fn other_peoples_files_are_passed_over() {
     let loaded = load(&files);
     assert!(loaded.diagnostics.is_empty(), "{:#?}", loaded.diagnostics);
     assert_eq!(loaded.documents, 1);
+    // And they are told, by path.
+    let told: Vec<String> = loaded.passed_over.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert_eq!(told[1], "chart/templates/x.yaml: no document of drydock's");
+}
+
+#[test]
+fn a_document_in_wide_characters_is_an_error() {
+    let text = format!("{API}\nkind: Calendar\nmetadata: {{name: nights}}\nspec: {{}}\n");
+    for mark in [Some(0xfeff), None] {
+        let bytes = mark.into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let loaded = load(&[fleet(), SourceFile { path: "calendar.yaml".to_owned(), bytes }]);
+        assert_eq!(rules(&loaded), [RuleId::NotText]);
+        assert!(loaded.diagnostics[0].message.contains("UTF-16"), "{}", loaded.diagnostics[0]);
+        assert!(loaded.fleet.is_none());
+    }
+}
+
+#[test]
+fn thousands_of_other_peoples_files_are_no_matter() {
+    let other = |i: usize| file(&format!("chart/{i:05}.yaml"), format!("kind: ConfigMap\nn: {i}\n"));
+    let mut files: Vec<SourceFile> = (0..FILES_MAX + 5).map(other).collect();
+    files.push(fleet());
+    let loaded = load(&files);
+    assert!(loaded.fleet.is_some() && loaded.diagnostics.is_empty(), "{:#?}", loaded.diagnostics);
+    assert_eq!(loaded.passed_over.len(), FILES_MAX + 5);
 }
 
 #[test]

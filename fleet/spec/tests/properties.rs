@@ -19,6 +19,9 @@ fn file(path: &str, bytes: impl Into<Vec<u8>>) -> SourceFile {
 
 fn sound(files: &[SourceFile]) -> Result<(), TestCaseError> {
     let loaded = load(files);
+    if let Some(fleet) = &loaded.fleet {
+        reads_back(fleet)?;
+    }
     let errors = loaded.diagnostics.iter().any(drydock_spec::Diagnostic::is_error);
     prop_assert_eq!(loaded.fleet.is_none(), errors);
     for d in &loaded.diagnostics {
@@ -26,6 +29,32 @@ fn sound(files: &[SourceFile]) -> Result<(), TestCaseError> {
         prop_assert!(d.source_line.get(range).is_some(), "{}", d);
         prop_assert!(d.span.line >= 1 && d.span.column >= 1 && d.span.end_column >= d.span.column, "{}", d);
     }
+    Ok(())
+}
+
+/// Every document of a fleet that loads is written and read back as it was.
+fn reads_back(fleet: &Fleet) -> Result<(), TestCaseError> {
+    let mut texts =
+        vec![yaml::to_string(&Document::Fleet(fleet.name.clone(), fleet.spec.spec.clone())).unwrap()];
+    macro_rules! write {
+        ($($kind:ident $field:ident),*) => {
+            $(for (name, document) in &fleet.$field {
+                texts.push(yaml::to_string(&Document::$kind(name.clone(), document.spec.clone())).unwrap());
+            })*
+        };
+    }
+    write!(
+        Cluster clusters, GpuNodePool pools, PartitionLayout layouts, Component components, Release releases,
+        RolloutPolicy policies, Budget budgets, Calendar calendars, CheckSuite suites, RolloutControl controls,
+        CostBudget costs
+    );
+    let text = texts.join("---\n");
+    let again = load(&[file("again.yaml", text.clone())]);
+    let Some(again) = again.fleet else {
+        return Err(TestCaseError::fail(format!("{text}\n{:#?}", again.diagnostics)));
+    };
+    // Only where the documents stand differs.
+    prop_assert!(drydock_spec::diff(fleet, &again).is_empty(), "{}", text);
     Ok(())
 }
 
@@ -225,6 +254,35 @@ fn again(fleet: &Fleet, document: &Document) -> Option<Document> {
         };
     }
     find!(Cluster clusters, Release releases, Budget budgets, Calendar calendars, CheckSuite suites)
+}
+
+#[test]
+fn what_is_valid_reads_back() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fn collect(folder: &std::path::Path, files: &mut Vec<SourceFile>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, files);
+            } else {
+                files.push(file(path.to_str().unwrap(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    for folder in ["examples-repo/demo", "examples-repo/model"] {
+        let mut files = Vec::new();
+        collect(&root.join(folder), &mut files);
+        reads_back(&load(&files).fleet.unwrap()).unwrap();
+    }
+    let mut samples = Vec::new();
+    collect(&root.join("tests/samples/valid"), &mut samples);
+    collect(&root.join("tests/scripts/fleets"), &mut samples);
+    assert!(samples.len() > 5);
+    for sample in samples {
+        let loaded = load(std::slice::from_ref(&sample));
+        reads_back(&loaded.fleet.unwrap_or_else(|| panic!("{}: {:#?}", sample.path, loaded.diagnostics)))
+            .unwrap();
+    }
 }
 
 proptest! {

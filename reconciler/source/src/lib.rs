@@ -15,6 +15,7 @@ mod host_key;
 mod limits;
 mod local;
 mod look;
+mod marks;
 mod mirror;
 mod movement;
 mod runner;

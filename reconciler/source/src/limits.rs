@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Result, SourceError};
+use crate::marks;
 
-/// Upper bounds of one read. Passing one is an error of its own; nothing is cut off silently.
+/// Upper bounds of one read, for files of documents. Passing one is an error of its own; nothing is cut off silently.
+/// Other people's files have the same bounds once more, and what lies beyond is passed over and named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Files that are read.
@@ -32,11 +34,14 @@ impl Default for Limits {
 ///
 /// Read are `*.yaml` and `*.yml` files whose name and folders do not start with a dot (workflow and tool settings live
 /// there), and files whose name is in `names`, which are also looked for where code hosts keep them: the repository's
-/// root, `.github`, `.gitlab` and `docs`.
+/// root, `.github`, `.gitlab` and `docs`. A file of documents holds one of `marks`; one that is called otherwise and
+/// declares itself to be one isn't read, and is a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOptions {
     /// File names read besides YAML.
     pub names: BTreeSet<String>,
+    /// Texts of which every file of documents holds one.
+    pub marks: BTreeSet<String>,
     /// Upper bounds.
     pub limits: Limits,
 }
@@ -44,7 +49,11 @@ pub struct ReadOptions {
 impl Default for ReadOptions {
     /// YAML and `CODEOWNERS`, with the default limits.
     fn default() -> Self {
-        Self { names: BTreeSet::from(["CODEOWNERS".to_owned()]), limits: Limits::default() }
+        Self {
+            names: BTreeSet::from(["CODEOWNERS".to_owned()]),
+            marks: BTreeSet::from(["drydock.dev/".to_owned()]),
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -59,6 +68,17 @@ impl ReadOptions {
     pub(crate) fn enters(&self, folder: &str) -> bool {
         !folder.starts_with('.')
     }
+
+    /// Whether a file counts as one of documents.
+    pub(crate) fn is_ours(&self, name: &str, bytes: &[u8]) -> bool {
+        self.names.contains(name) || marks::holds(bytes, &self.marks)
+    }
+
+    /// Whether a file that isn't wanted by its name was meant to be read, as far as its name and bytes tell.
+    pub(crate) fn was_meant(&self, name: &str, bytes: &[u8]) -> bool {
+        let sealed = || marks::is_wrapped(name) && std::str::from_utf8(bytes).is_err();
+        marks::declares(bytes, &self.marks) || sealed()
+    }
 }
 
 pub(crate) fn is_yaml(name: &str) -> bool {
@@ -72,11 +92,37 @@ pub(crate) struct Meter<'a> {
     files: usize,
     bytes: u64,
     entries: usize,
+    other_files: usize,
+    other_bytes: u64,
 }
+
+/// Largest file that is loaded to see whether it is one of documents that has become too large.
+const LOOKED_INTO_MAX: u64 = 16 << 20;
 
 impl<'a> Meter<'a> {
     pub(crate) fn new(limits: &'a Limits) -> Self {
-        Self { limits, files: 0, bytes: 0, entries: 0 }
+        Self { limits, files: 0, bytes: 0, entries: 0, other_files: 0, other_bytes: 0 }
+    }
+
+    /// Whether a file of this size is loaded at all.
+    pub(crate) fn loads(&self, size: u64) -> bool {
+        size < self.loads_most()
+    }
+
+    /// No more of a file than this is ever loaded.
+    pub(crate) fn loads_most(&self) -> u64 {
+        self.limits.file_bytes.max(LOOKED_INTO_MAX).saturating_add(1)
+    }
+
+    /// Counts a file that isn't one of documents; false when it is beyond the bounds.
+    pub(crate) fn other(&mut self, size: u64) -> bool {
+        let Limits { files, file_bytes, total_bytes, .. } = *self.limits;
+        let bytes = self.other_bytes.saturating_add(size);
+        let fits = size <= file_bytes && self.other_files < files && bytes <= total_bytes;
+        if fits {
+            (self.other_files, self.other_bytes) = (self.other_files + 1, bytes);
+        }
+        fits
     }
 
     pub(crate) fn folder(&self, path: &str, depth: usize) -> Result<()> {
@@ -100,7 +146,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Before the bytes are loaded.
+    /// Counts a file of documents.
     pub(crate) fn file(&mut self, path: &str, size: u64) -> Result<()> {
         if size > self.limits.file_bytes {
             let limit = self.limits.file_bytes;

@@ -110,12 +110,11 @@ impl Mirror {
 
         let (wanted, target) = match self.spec.reference.advertised() {
             Some(name) => {
-                let target = heads
-                    .iter()
-                    .find(|(head, _)| *head == name)
-                    .map(|(_, id)| *id)
-                    .ok_or_else(|| self.no_reference())?;
-                (vec![name], Some(target))
+                // A name alone is a branch, or else a tag: people write `v1.0` and mean the tag.
+                let mut names = std::iter::once(name).chain(self.spec.reference.as_tag());
+                let found = names.find_map(|name| heads.iter().find(|(head, _)| *head == name));
+                let (name, target) = found.ok_or_else(|| self.no_reference())?;
+                (vec![name.clone()], Some(*target))
             }
             // Not every server hands out a commit by its id, but every one hands out its branches and tags.
             None => {

@@ -101,6 +101,10 @@ pub enum FindingKind {
     NameNotText,
     /// A folder, socket or device with the name of a document.
     NotAFile,
+    /// A document by what it says, under a name that isn't read.
+    OtherName,
+    /// No document as far as its bytes tell, and too large or too many of its kind to be handed on.
+    TooLarge,
 }
 
 impl fmt::Display for Finding {
@@ -111,6 +115,10 @@ impl fmt::Display for Finding {
             FindingKind::Submodule => "is a submodule; submodules are not read",
             FindingKind::NameNotText => "has a name that is not UTF-8",
             FindingKind::NotAFile => "is not a regular file",
+            FindingKind::OtherName => {
+                "is meant as a document by its name or text, and isn't named .yaml or .yml"
+            }
+            FindingKind::TooLarge => "is not a document as far as it tells, and too large to be looked at",
         };
         write!(f, "{} {what}", self.path)
     }

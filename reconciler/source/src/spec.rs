@@ -12,7 +12,7 @@ use crate::url::RemoteUrl;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reference {
-    /// The head of a branch, by its short name.
+    /// The head of a branch, by its short name; where there is none of that name, the tag.
     Branch(String),
     /// A tag, by its short name.
     Tag(String),
@@ -27,6 +27,14 @@ impl Reference {
             Self::Branch(name) => Some(format!("refs/heads/{name}")),
             Self::Tag(name) => Some(format!("refs/tags/{name}")),
             Self::Commit(_) => None,
+        }
+    }
+
+    /// The tag of the same name, where a branch is asked for.
+    pub(crate) fn as_tag(&self) -> Option<String> {
+        match self {
+            Self::Branch(name) => Some(format!("refs/tags/{name}")),
+            Self::Tag(_) | Self::Commit(_) => None,
         }
     }
 

@@ -7,6 +7,7 @@ use git2::{ObjectType, Oid, Repository, Tree, TreeEntry};
 
 use crate::error::{Result, SourceError};
 use crate::limits::{HOST_FOLDERS, Meter, ReadOptions, is_yaml};
+use crate::marks::is_near;
 use crate::snapshot::{CommitInfo, FileBlob, Finding, FindingKind, Snapshot, is_lfs_pointer};
 
 /// The file mode of a symbolic link in a tree object.
@@ -104,6 +105,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Some(ObjectType::Blob) if self.options.wants(name) => self.blob(entry.id(), path)?,
+            Some(ObjectType::Blob) if is_near(name) => self.other_name(entry.id(), name, path),
             Some(ObjectType::Tree | ObjectType::Blob | ObjectType::Tag | ObjectType::Any) | None => {}
         }
         Ok(None)
@@ -112,14 +114,35 @@ impl<'a> Reader<'a> {
     fn blob(&mut self, id: Oid, path: String) -> Result<()> {
         let odb = self.repo.odb().map_err(SourceError::git("opening the object database"))?;
         let (size, _) = odb.read_header(id).map_err(SourceError::git("reading a file's size"))?;
-        self.meter.file(&path, size as u64)?;
+        let size = size as u64;
+        if !self.meter.loads(size) {
+            self.find(path, FindingKind::TooLarge);
+            return Ok(());
+        }
         let blob = self.repo.find_blob(id).map_err(SourceError::git("reading a file"))?;
         if is_lfs_pointer(blob.content()) {
             self.find(path, FindingKind::LfsPointer);
-        } else {
+        } else if self.options.is_ours(name_of(&path), blob.content()) {
+            self.meter.file(&path, size)?;
             self.files.insert(path, blob.content().to_vec());
+        } else if self.meter.other(size) {
+            self.files.insert(path, blob.content().to_vec());
+        } else {
+            self.find(path, FindingKind::TooLarge);
         }
         Ok(())
+    }
+
+    /// A file that isn't read, and perhaps was meant to be. One that can't be looked at isn't worth an error.
+    fn other_name(&mut self, id: Oid, name: &str, path: String) {
+        let limit = self.options.limits.file_bytes;
+        let size =
+            self.repo.odb().and_then(|odb| odb.read_header(id)).map_or(u64::MAX, |(size, _)| size as u64);
+        if size <= limit
+            && self.repo.find_blob(id).is_ok_and(|blob| self.options.was_meant(name, blob.content()))
+        {
+            self.find(path, FindingKind::OtherName);
+        }
     }
 
     /// Named files (CODEOWNERS) lie outside the fleet's folder or in a hidden one.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::error::{Result, SourceError};
 use crate::limits::{HOST_FOLDERS, Meter, ReadOptions, is_yaml};
 use crate::look::{Ask, Found, Look};
+use crate::marks::is_near;
 use crate::snapshot::{CommitInfo, FileBlob, Finding, FindingKind, Snapshot, WORKTREE, is_lfs_pointer};
 use crate::spec::repository_path;
 use crate::tree::{join, name_of};
@@ -127,32 +128,52 @@ impl Reader<'_> {
             self.file(&place, path, meta.len())?;
         } else if wanted {
             self.find(path, FindingKind::NotAFile);
+        } else if meta.is_file() && is_near(name) {
+            self.other_name(&place, name, path, meta.len());
         }
         Ok(None)
     }
 
     fn file(&mut self, place: &Path, path: String, size: u64) -> Result<()> {
-        self.meter.file(&path, size)?;
-        let limit = self.options.limits.file_bytes;
-        let mut bytes = Vec::new();
-        let read =
-            fs::File::open(place).and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes));
-        match read {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(SourceError::io("reading", place)(error)),
+        if !self.meter.loads(size) {
+            self.find(path, FindingKind::TooLarge);
+            return Ok(());
         }
+        let Some(bytes) = self.read(place)? else { return Ok(()) };
         // It may have grown since its size was asked.
         let size = bytes.len() as u64;
-        if size > limit {
-            return Err(SourceError::FileTooLarge { path, size, limit });
-        }
         if is_lfs_pointer(&bytes) {
             self.find(path, FindingKind::LfsPointer);
-        } else {
+        } else if self.options.is_ours(name_of(&path), &bytes) {
+            self.meter.file(&path, size)?;
             self.files.insert(path, bytes);
+        } else if self.meter.other(size) {
+            self.files.insert(path, bytes);
+        } else {
+            self.find(path, FindingKind::TooLarge);
         }
         Ok(())
+    }
+
+    /// As much of a file as is ever loaded; `None` when it is gone.
+    fn read(&self, place: &Path) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        let most = self.meter.loads_most();
+        match fs::File::open(place).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(SourceError::io("reading", place)(error)),
+        }
+    }
+
+    /// A file that isn't read, and perhaps was meant to be. One that can't be looked at isn't worth an error.
+    fn other_name(&mut self, place: &Path, name: &str, path: String, size: u64) {
+        if size <= self.options.limits.file_bytes
+            && let Ok(Some(bytes)) = self.read(place)
+            && self.options.was_meant(name, &bytes)
+        {
+            self.find(path, FindingKind::OtherName);
+        }
     }
 
     fn is_ignored(&self, path: &str) -> bool {

@@ -109,6 +109,8 @@ fn tags_and_pinned_commits_resolve() {
 
     for name in ["annotated", "light"] {
         assert_eq!(fetch(&world, &world.spec(Reference::Tag(name.into()), "")).unwrap(), first, "{name}");
+        // A name alone is a branch, or else a tag.
+        assert_eq!(fetch(&world, &world.spec(Reference::Branch(name.into()), "")).unwrap(), first, "{name}");
     }
     let error = fetch(&world, &world.spec(Reference::Tag("blob".into()), "")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RefNotFound, "{error}");

@@ -146,13 +146,18 @@ fn work_tree_errors_are_told_apart() {
 
 #[test]
 fn limits_end_the_reading_of_commits_and_work_trees() {
-    let world = World::new(&[("a.yaml", "12345"), ("b.yaml", "123"), ("deep/er/c.yaml", "1")]);
-    let exact = Limits { files: 3, file_bytes: 5, total_bytes: 9, entries: 6, depth: 2 };
+    // Each holds the mark of documents, which has 12 bytes.
+    let world = World::new(&[
+        ("a.yaml", "drydock.dev/12345"),
+        ("b.yaml", "drydock.dev/123"),
+        ("deep/er/c.yaml", "drydock.dev/1"),
+    ]);
+    let exact = Limits { files: 3, file_bytes: 17, total_bytes: 45, entries: 6, depth: 2 };
     let cases = [
         (exact, None),
         (Limits { files: 2, ..exact }, Some(ErrorKind::TooManyFiles)),
-        (Limits { file_bytes: 4, ..exact }, Some(ErrorKind::FileTooLarge)),
-        (Limits { total_bytes: 8, ..exact }, Some(ErrorKind::TooLarge)),
+        (Limits { file_bytes: 16, ..exact }, Some(ErrorKind::FileTooLarge)),
+        (Limits { total_bytes: 44, ..exact }, Some(ErrorKind::TooLarge)),
         (Limits { entries: 4, ..exact }, Some(ErrorKind::TooManyFiles)),
         (Limits { depth: 1, ..exact }, Some(ErrorKind::TooManyFiles)),
     ];
@@ -163,6 +168,57 @@ fn limits_end_the_reading_of_commits_and_work_trees() {
         let on_disk = read_worktree(&world.remote(), "", &options, at(0)).err().map(|error| error.kind());
         assert_eq!(on_disk, expected, "{limits:?}");
     }
+}
+
+#[test]
+fn limits_are_for_documents_and_other_peoples_files_are_passed_over() {
+    let large = "x".repeat(50);
+    let world = World::new(&[
+        ("crds/large.yaml", large.as_str()),
+        ("crds/one.yaml", "a: 1"),
+        ("crds/two.yaml", "a: 2"),
+        ("doc.yaml", "drydock.dev/1"),
+    ]);
+    let limits = Limits { files: 1, file_bytes: 20, total_bytes: 20, entries: 10, depth: 2 };
+    let options = ReadOptions { limits, ..ReadOptions::default() };
+    let committed = read_at(&world.remote(), "HEAD", "", &options).unwrap();
+    let on_disk = read_worktree(&world.remote(), "", &options, at(0)).unwrap();
+    for snapshot in [committed, on_disk] {
+        assert_eq!(snapshot.files.len(), 2, "one document and one other: {:?}", paths(&snapshot));
+        assert!(paths(&snapshot).contains(&"doc.yaml"));
+        assert_eq!(snapshot.findings.len(), 2, "{:?}", findings(&snapshot));
+        assert!(snapshot.findings.iter().all(|finding| finding.kind == FindingKind::TooLarge));
+    }
+}
+
+#[test]
+fn a_document_under_another_name_is_a_finding() {
+    const TEXT: &str = "apiVersion: drydock.dev/v1alpha1\nkind: Calendar\n";
+    let json = "{\n \"apiVersion\": \"drydock.dev/v1alpha1\"\n}\n";
+    let world = World::new(&[
+        ("ok.yaml", TEXT),
+        ("a.yaml.txt", TEXT),
+        ("b.YAML", TEXT),
+        ("c.json", json),
+        ("d", TEXT),
+        (".e.yaml", TEXT),
+        ("notes.txt", "write apiVersion: drydock.dev/v1alpha1"),
+        ("package.json", "{}"),
+        ("README.md", TEXT),
+    ]);
+    // What is wrapped can't say what it is; its name does.
+    let repo = world.repo();
+    let packed = repo.blob(&[0x1f, 0x8b, 0x08, 0xff]).unwrap();
+    world.commit_entries(&[("f.yaml.gz", 0o100_644, packed)]);
+    let expected = ["a.yaml.txt", "b.YAML", "c.json", "d", "f.yaml.gz"];
+    let committed = head(&world, "").unwrap();
+    let found: Vec<_> = findings(&committed);
+    for path in expected {
+        assert!(found.contains(&(path, FindingKind::OtherName)), "{path}: {found:?}");
+    }
+    assert!(found.contains(&(".e.yaml", FindingKind::OtherName)), "{found:?}");
+    assert_eq!(found.len(), expected.len() + 1, "{found:?}");
+    assert_eq!(paths(&committed), ["ok.yaml"]);
 }
 
 #[test]

@@ -112,6 +112,11 @@ pub const MIXED_MIG_FIXED: &str = "570.172.08";
 /// Source: NVIDIA GPU Operator documentation, platform support.
 pub const MIG_HOLES: &[(&str, &str)] = &[("RTX-PRO-6000-BLACKWELL", "575.57.08")];
 
+/// Geometries whose driver floor is published for another product with the same GPU only: it is advice, not a limit.
+///
+/// Source: the floor of GB300 is that of the workstation built on it, MIG user guide, supported GPUs.
+pub const BORROWED_MIG_FLOORS: &[&str] = &["GB300"];
+
 /// The branch that lists no MIG profiles while MIG is off, so that tools reading them from the driver fall back to a
 /// static table. Source: `NVIDIA/cloud-native-docs`, `gpu-operator/gpu-operator-mig.rst`.
 pub const HIDES_PROFILES: u32 = 535;
@@ -148,7 +153,7 @@ mod tests {
         for (model, _) in SWITCH_BOARD_FLOORS {
             assert!(crate::model::lookup(model).is_some_and(|m| m.needs_fabric_manager(8)), "{model}");
         }
-        for (geometry, _) in MIG_HOLES {
+        for geometry in MIG_HOLES.iter().map(|(name, _)| name).chain(BORROWED_MIG_FLOORS) {
             assert!(tables::ALL.iter().any(|g| g.name == *geometry), "{geometry}");
         }
     }

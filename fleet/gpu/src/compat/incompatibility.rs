@@ -71,6 +71,19 @@ pub enum Incompatibility {
         /// Lowest driver that works.
         floor: DriverVersion,
     },
+    /// The driver is older than the floor of MIG on another product with this GPU; none is published for this one.
+    #[error(
+        "MIG on {model} may need driver {floor} or newer, not {driver}: that floor is published for another product \
+         with this GPU"
+    )]
+    MigFloorOfAnother {
+        /// Catalogue name.
+        model: String,
+        /// The driver asked for.
+        driver: DriverVersion,
+        /// Lowest driver that is known to work, elsewhere.
+        floor: DriverVersion,
+    },
     /// The driver has MIG, but not yet this profile.
     #[error("profile {profile} on {model} needs driver {floor} or newer, not {driver}")]
     ProfileDriverTooOld {
@@ -190,8 +203,10 @@ impl Incompatibility {
             | Incompatibility::FabricManagerMissing { .. }
             | Incompatibility::FabricManagerDiffers { .. }
             | Incompatibility::SwitchBoardDriverTooOld { .. } => Severity::Blocking,
+            // What is known of one product doesn't hold back another.
+            Incompatibility::MigFloorOfAnother { .. }
             // An image may bring its compatibility package or code of its own for an old generation.
-            Incompatibility::CudaDriverTooOld { .. }
+            | Incompatibility::CudaDriverTooOld { .. }
             | Incompatibility::CudaDroppedArchitecture { .. }
             | Incompatibility::MigProfilesHidden { .. }
             | Incompatibility::BranchOutOfSupport { .. } => Severity::Warning,
@@ -212,6 +227,7 @@ impl Incompatibility {
             Incompatibility::KernelModule { .. } => "https://github.com/NVIDIA/open-gpu-kernel-modules",
             Incompatibility::NoMig { .. }
             | Incompatibility::MigDriverTooOld { .. }
+            | Incompatibility::MigFloorOfAnother { .. }
             | Incompatibility::ProfileDriverTooOld { .. } => {
                 "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
             }

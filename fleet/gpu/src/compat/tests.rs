@@ -65,10 +65,10 @@ fn mig_has_floors_and_holes() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(find("L40S", "580.126.20", &plain, false)[..], [Incompatibility::NoMig { .. }]));
-    assert!(matches!(
-        find("GB300", "590.48.01", &plain, false)[..],
-        [Incompatibility::MigDriverTooOld { .. }]
-    ));
+    // Its floor is another product's: worth a word, and no more.
+    let borrowed = find("GB300", "590.48.01", &plain, false);
+    assert!(matches!(borrowed[..], [Incompatibility::MigFloorOfAnother { .. }]));
+    assert_eq!(borrowed[0].severity(), Severity::Warning);
     assert!(matches!(
         find("RTX-PRO-6000", "575.57.08", &plain, false)[..],
         [Incompatibility::MigBroken { .. }]

@@ -23,7 +23,7 @@ pub struct ClusterSpec {
     /// Labels that policies select by.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Kubernetes version, as text.
+    /// Kubernetes version, as text. For people: drydock asks the cluster itself.
     #[serde(default)]
     pub kubernetes_version: Option<Version>,
 }

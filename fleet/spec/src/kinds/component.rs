@@ -117,8 +117,8 @@ pub struct ObjectRef {
     pub image: Option<String>,
     /// For `daemonSet`, `deployment` and `job` the pod template, for `nvidiaDriver` further fields of its `spec`.
     /// Containers that name no image get `image` with the version as its tag. All containers get the version as the
-    /// environment variable `DRYDOCK_VERSION`, so `$(DRYDOCK_VERSION)` in their commands and arguments is the version;
-    /// nothing else is filled in. It is no part of a release: a change of it alone moves no node.
+    /// environment variable `DRYDOCK_VERSION`, so `$(DRYDOCK_VERSION)` in their commands and arguments is the version,
+    /// and each setting of the release as `DRYDOCK_CONFIG_…`; nothing else is filled in. It is no part of a release: a change of it alone moves no node.
     #[serde(default)]
     pub template: Option<Template>,
     /// For `job` only: a command that prints the version that is in place as its last line. It runs on the node in

@@ -27,12 +27,16 @@ pub struct ComponentVersion {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Full {
-    /// Version text.
+    /// Version text. It is part of a release beside the digest: objects, labels and tags are named by it, and what runs
+    /// is read back by it, so another text for the same digest moves nodes as well.
     version: Version,
     /// Digest of the artefact (`sha256:…`) where it is pinned.
     #[serde(default)]
     digest: Option<String>,
-    /// Settings that change what runs: install mode, kernel module options.
+    /// Settings that change what runs: install mode, kernel module options. Deliveries by `daemonSet`, `deployment` and
+    /// `job` hand them to every container as environment variables, `kernelModule` as `DRYDOCK_CONFIG_KERNEL_MODULE`;
+    /// `nvidiaDriver` and `clusterPolicy` set the operator's fields, for `kernelModule` (open, proprietary, auto) and
+    /// `usePrecompiled` ("true", "false"). A setting that the delivery can't carry is an error.
     #[serde(default)]
     config: BTreeMap<String, String>,
 }

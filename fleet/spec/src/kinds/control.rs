@@ -42,6 +42,18 @@ pub enum ControlState {
     Abort,
 }
 
+impl ControlState {
+    /// The word used in documents and on screens.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "Run",
+            Self::Pause => "Pause",
+            Self::Abort => "Abort",
+        }
+    }
+}
+
 /// Something to try again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -13,8 +13,10 @@ pub struct FleetSpec {
     /// Who is asked to approve changes, first match wins.
     #[serde(default)]
     pub owners: Vec<Owner>,
-    /// How much of the pools (and of the nodes they hold) one commit may take out of the repository. A commit that
-    /// removes more is held: the last good commit stays in force until this is raised. Default `"10%"`.
+    /// How much of the pools, of the nodes they hold, of clusters, policies, budgets and calendars one commit may take out
+    /// of the repository, each counted by itself. Nodes that a changed selector lets go count as well. So do controls
+    /// that hold something back, of which one may always go. A commit that removes more is held: the last good commit
+    /// stays in force until this is raised in the same commit. Default `"10%"`.
     #[serde(default = "default_removal_budget")]
     pub removal_budget: Amount,
 }

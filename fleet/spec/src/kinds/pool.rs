@@ -45,10 +45,10 @@ pub struct PoolSpec {
     /// Capacity that ends on a date: nothing starts that can't be done before it.
     #[serde(default)]
     pub lease_until: Option<Timestamp>,
-    /// The cloud may take nodes away at any time.
+    /// The cloud may take nodes away at any time. For people: drydock acts the same either way.
     #[serde(default)]
     pub preemptible: bool,
-    /// Somebody else repairs nodes of this pool.
+    /// Somebody else repairs nodes of this pool. For people: drydock acts the same either way.
     #[serde(default)]
     pub auto_repair: bool,
     /// Least value a check must reach on this pool. Floors belong to the pool, not to the GPU model: the same H100

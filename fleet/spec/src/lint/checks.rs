@@ -1,8 +1,8 @@
 //! Checks, and where they don't apply.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Lint;
+use super::{Lint, Pool};
 use crate::{
     document::Kind,
     kinds::{CheckClass, PolicySpec, SuiteSpec},
@@ -17,6 +17,11 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
     let fleet = lint.fleet();
     for (name, suite) in &fleet.suites {
         let document = (Kind::CheckSuite, name.as_str());
+        if suite.checks.is_empty() && !lint.was_reported(document, path!["checks"]) {
+            let message = "a suite without checks passes everything".to_owned();
+            let hint = Some("write at least {name: vector-add, class: driver}".to_owned());
+            lint.at(document, path!["checks"], RuleId::SuiteWithoutChecks, message, hint);
+        }
         let mut seen = BTreeSet::new();
         for (i, check) in suite.checks.iter().enumerate() {
             if !seen.insert(&check.name) {
@@ -44,6 +49,7 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             }
         }
     }
+    measured(lint);
     let mut small = BTreeSet::new();
     for (name, policy) in &fleet.policies {
         let Some(suite) = fleet.suites.get(&policy.checks) else { continue };
@@ -62,6 +68,48 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
                 let document = (Kind::GpuNodePool, pool.as_str());
                 lint.at(document, path!["rdmaRails"], RuleId::CheckNotApplicable, message, None);
             }
+        }
+    }
+}
+
+/// A check with a unit measures something. Without `regress` and without a floor of the pool, any value passes.
+fn measured(lint: &mut Lint<'_, '_>) {
+    let fleet = lint.fleet();
+    let mut users: BTreeMap<&SuiteName, Vec<Pool<'_>>> = BTreeMap::new();
+    for policy in fleet.policies.values() {
+        users.entry(&policy.checks).or_default().extend(lint.selected(&policy.select));
+    }
+    for (name, suite) in &fleet.suites {
+        let pools = users.get(name).map_or(&[][..], Vec::as_slice);
+        for (i, check) in suite.checks.iter().enumerate() {
+            let document = (Kind::CheckSuite, name.as_str());
+            let place = path!["checks", i, "unit"];
+            if check.unit.is_none()
+                || check.regress.is_some()
+                || lint.was_reported(document, path!["checks", i, "regress"])
+            {
+                continue;
+            }
+            let applies = |pool: &Pool<'_>| check.class != CheckClass::Rdma || pool.1.rdma_rails > 0;
+            let without: Vec<&str> = pools
+                .iter()
+                .filter(|pool| applies(pool) && !pool.1.floors.contains_key(&check.name))
+                .map(|(pool, _)| pool.as_str())
+                .collect();
+            // A suite that nobody uses yet has no pools whose floors could be asked.
+            if without.is_empty() && !pools.is_empty() {
+                continue;
+            }
+            let message = match without.is_empty() {
+                true => format!("`{}` measures, and nothing limits what it may find", check.name),
+                false => format!(
+                    "`{}` measures, and nothing limits what it may find in {}",
+                    check.name,
+                    super::list(without)
+                ),
+            };
+            let hint = Some("add regress: \"5%\" to the check, or floors to the pools".to_owned());
+            lint.at(document, place, RuleId::MeasuresWithoutLimit, message, hint);
         }
     }
 }

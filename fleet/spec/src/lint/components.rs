@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Lint;
 use crate::{
     document::Kind,
-    kinds::ComponentVersion,
+    kinds::{ComponentClass, ComponentSpec, ComponentVersion, Delivery, Disruption},
     rule::RuleId,
     text::{ClusterName, ComponentName, PoolName},
 };
@@ -23,6 +23,7 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             let message = format!("half are done after {}, but nine of ten after {}", expect.p50, expect.p90);
             lint.at(document, path!["expect", "p90"], RuleId::ExpectOrder, message, None);
         }
+        drain(lint, document, component);
         if !component.reversible {
             let message = "it is applied last in a visit, and a rollback leaves it as it is".to_owned();
             lint.at(document, path!["reversible"], RuleId::Irreversible, message, None);
@@ -30,6 +31,74 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
     }
     cycles(lint);
     once_per_cluster(lint);
+    one_cluster_policy(lint);
+}
+
+/// Pods hold the devices: their modules can't be unloaded, and links that go down take jobs with them.
+fn drain(lint: &mut Lint<'_, '_>, document: (Kind, &str), component: &ComponentSpec) {
+    let held = match component.class {
+        ComponentClass::GpuDriver | ComponentClass::NetworkDriver => "kernel modules can't be replaced",
+        ComponentClass::FabricManager => "links between GPUs can't be set up anew",
+        ComponentClass::NodeImage => "a node can't be replaced",
+        ComponentClass::ContainerToolkit
+        | ComponentClass::DevicePlugin
+        | ComponentClass::PartitionManager
+        | ComponentClass::Scheduler
+        | ComponentClass::Agent
+        | ComponentClass::Firmware => return,
+    };
+    let word = match component.disruption {
+        Disruption::None => "none",
+        Disruption::Restart => "restart",
+        Disruption::Drain | Disruption::Reboot => return,
+    };
+    if matches!(component.delivery, Delivery::Observe {}) {
+        return;
+    }
+    let message = format!("{held} under running pods, and disruption: {word} leaves them there");
+    let hint = Some("write disruption: drain, which is the default".to_owned());
+    lint.at(document, path!["disruption"], RuleId::DriverWithoutDrain, message, hint);
+}
+
+/// The GPU Operator has one ClusterPolicy in a cluster, whose template is for all nodes.
+fn one_cluster_policy(lint: &mut Lint<'_, '_>) {
+    let fleet = lint.fleet();
+    let mut first: BTreeMap<(&ClusterName, &str), (&ComponentVersion, &PoolName)> = BTreeMap::new();
+    let mut said = BTreeSet::new();
+    for (pool, spec) in &fleet.pools {
+        let Some(release) = fleet.releases.get(&spec.release) else { continue };
+        for (name, version) in &release.components {
+            let Some(Delivery::ClusterPolicy(object)) = fleet.components.get(name).map(|c| &c.delivery)
+            else {
+                continue;
+            };
+            let (other, owner) =
+                *first.entry((&spec.cluster, object.name.as_str())).or_insert((version, pool));
+            if other == version || !said.insert((&spec.cluster, name, &spec.release)) {
+                continue;
+            }
+            let message = format!(
+                "ClusterPolicy `{}` of cluster `{}` has one driver: {} here, and {} in pool `{owner}`",
+                object.name,
+                spec.cluster,
+                told(version, other),
+                told(other, version),
+            );
+            let hint = Some(
+                "give both pools the same version, or deliver by nvidiaDriver, which has one object a version"
+                    .to_owned(),
+            );
+            let document = (Kind::GpuNodePool, pool.as_str());
+            lint.at(document, path!["release"], RuleId::ClusterComponentTwice, message, hint);
+        }
+    }
+}
+
+fn told(version: &ComponentVersion, other: &ComponentVersion) -> String {
+    match version.version == other.version {
+        true => format!("{} with other settings or another digest", version.version),
+        false => version.version.to_string(),
+    }
 }
 
 /// What a cluster has once can't run in two versions: two pools would take it from each other for ever.

@@ -26,7 +26,45 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             }
         }
     }
+    contradictions(lint);
     fleet_document(lint);
+}
+
+/// Controls about the same rollouts that say different things. At run time the most careful one wins, which is safe and
+/// not what one of two people wanted.
+fn contradictions(lint: &mut Lint<'_, '_>) {
+    let controls: Vec<_> = lint.fleet().controls.iter().collect();
+    for (i, (name, control)) in controls.iter().enumerate() {
+        let document = (Kind::RolloutControl, name.as_str());
+        // A control of one rollout narrows one that is about all of them; it doesn't contradict it.
+        let same = controls[..i]
+            .iter()
+            .filter(|(_, other)| other.policy == control.policy && other.rollout == control.rollout);
+        for (earlier, other) in same {
+            let place = format!("`{earlier}` at {}:{}", other.path, other.line);
+            if other.state != control.state {
+                let message = format!(
+                    "{} here, and {} in control {place}: both are about policy `{}`",
+                    control.state.as_str(),
+                    other.state.as_str(),
+                    control.policy
+                );
+                let hint = Some("keep one of the two; the most careful one wins meanwhile".to_owned());
+                lint.at(document, path!["state"], RuleId::ControlsContradict, message, hint);
+            }
+            let retried = |node: &String| other.retry.iter().any(|retry| retry.what == *node);
+            if let Some((j, node)) = control.skip.iter().enumerate().find(|(_, node)| retried(node)) {
+                let message = format!("`{node}` is left out here, and tried again in control {place}");
+                lint.at(document, path!["skip", j], RuleId::ControlsContradict, message, None);
+            }
+            let skipped = |what: &String| other.skip.contains(what);
+            if let Some((j, retry)) = control.retry.iter().enumerate().find(|(_, r)| skipped(&r.what)) {
+                let message =
+                    format!("`{}` is tried again here, and left out in control {place}", retry.what);
+                lint.at(document, path!["retry", j, "what"], RuleId::ControlsContradict, message, None);
+            }
+        }
+    }
 }
 
 /// `cluster/node`.

@@ -96,15 +96,15 @@ fn findings<'r>(
         fabric_manager: fabric_version.as_ref().map_or(FabricManager::WithDriver, FabricManager::Version),
         ..Surroundings::default()
     };
-    let blocking = |found: Incompatibility| match (found.severity(), &found) {
-        (Severity::Warning, _) => None,
+    let finding = |found: Incompatibility| match (found.severity(), &found) {
+        (Severity::Warning, _) => (RuleId::DriverAdvice, driver, found.to_string()),
         (
             Severity::Blocking,
             Incompatibility::FabricManagerDiffers { .. } | Incompatibility::FabricManagerMissing { .. },
-        ) => Some((RuleId::FabricManager, fabric.map_or(driver, |(name, _)| name), found.to_string())),
-        (Severity::Blocking, _) => Some((RuleId::DriverArchitecture, driver, found.to_string())),
+        ) => (RuleId::FabricManager, fabric.map_or(driver, |(name, _)| name), found.to_string()),
+        (Severity::Blocking, _) => (RuleId::DriverArchitecture, driver, found.to_string()),
     };
-    compat::check(model, &wanted, &around).into_iter().filter_map(blocking).collect()
+    compat::check(model, &wanted, &around).into_iter().map(finding).collect()
 }
 
 fn slices(layout: &LayoutSpec) -> Vec<MigLayout> {

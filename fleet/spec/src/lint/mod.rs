@@ -8,6 +8,7 @@ macro_rules! path {
 
 mod budgets;
 mod checks;
+mod clusters;
 mod components;
 mod controls;
 mod drivers;
@@ -15,6 +16,7 @@ mod layouts;
 mod policies;
 mod pools;
 mod refs;
+mod settings;
 mod templates;
 mod versions;
 mod waves;
@@ -55,11 +57,13 @@ pub(crate) struct Lint<'r, 'f> {
 pub(crate) fn check(repository: &mut Repository<'_>) {
     let mut lint = Lint::new(repository);
     refs::check(&mut lint);
+    clusters::check(&mut lint);
     pools::check(&mut lint);
     layouts::check(&mut lint);
     components::check(&mut lint);
     templates::check(&mut lint);
     versions::check(&mut lint);
+    settings::check(&mut lint);
     drivers::check(&mut lint);
     checks::check(&mut lint);
     policies::check(&mut lint);

@@ -5,12 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use drydock_gpu::model;
 
 use super::{Lint, Pool};
-use crate::{document::Kind, kinds::PoolSpec, rule::RuleId};
+use crate::{
+    document::Kind,
+    kinds::{ComponentClass, Delivery, PoolSpec},
+    rule::RuleId,
+};
 
 pub(super) fn check(lint: &mut Lint<'_, '_>) {
     let fleet = lint.fleet();
     let checks: BTreeSet<&str> =
         fleet.suites.values().flat_map(|s| s.checks.iter().map(|c| c.name.as_str())).collect();
+    let cuts = fleet
+        .components
+        .values()
+        .any(|c| c.class == ComponentClass::PartitionManager && matches!(c.delivery, Delivery::Label(_)));
     for (name, pool) in &fleet.pools {
         let document = (Kind::GpuNodePool, name.as_str());
         if pool.node_selector.is_empty() {
@@ -42,6 +50,13 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
             lint.at(document, path!["nodes", "min"], RuleId::NodeBounds, message, None);
         }
         floors(lint, (name, pool), &checks);
+        if pool.layout.is_some() && !cuts && lint.is_complete() {
+            let message = "the fleet has no component that could lay the GPUs out".to_owned();
+            let hint = "add a Component of class partitionManager with delivery: {label: {set: nvidia.com/mig.config, \
+                        state: nvidia.com/mig.config.state}}"
+                .to_owned();
+            lint.at(document, path!["layout"], RuleId::LayoutWithoutAgent, message, Some(hint));
+        }
     }
     overlaps(lint);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Lint, Pool, list};
 use crate::{
     document::Kind,
-    kinds::{Gate, PolicySpec, Wave},
+    kinds::{Cover, Gate, PolicySpec, Wave},
     rule::RuleId,
     text::Amount,
 };
@@ -46,6 +46,19 @@ fn numbers(lint: &mut Lint<'_, '_>, document: Document<'_>, i: usize, wave: &Wav
             lint.at(document, path!["waves", i, "batch", field], RuleId::BatchZero, message, None);
         }
     }
+    let above = match (wave.batch.start, wave.batch.max) {
+        (Amount::Count(start), Some(Amount::Count(max))) => start > max,
+        (Amount::Percent(start), Some(Amount::Percent(max))) => start > max,
+        // Which is more depends on the size of the wave.
+        (Amount::Count(_), Some(Amount::Percent(_)))
+        | (Amount::Percent(_), Some(Amount::Count(_)))
+        | (_, None) => false,
+    };
+    if let Some(max) = wave.batch.max.filter(|max| above && !max.is_zero()) {
+        let message = format!("the first batch of {} is more than the largest of {max}", wave.batch.start);
+        let hint = Some("batches grow from `start` to `max`".to_owned());
+        lint.at(document, path!["waves", i, "batch", "start"], RuleId::BatchAboveMax, message, hint);
+    }
     // Ten times per batch reaches any fleet in four; NaN is in no range.
     if !(1.0..=10.0).contains(&wave.batch.grow) {
         let message = format!("batches grow by {}; between 1 and 10 is possible", wave.batch.grow);
@@ -70,6 +83,57 @@ fn numbers(lint: &mut Lint<'_, '_>, document: Document<'_>, i: usize, wave: &Wav
         let message = "the wave goes on when everything in it fails".to_owned();
         let place = path!["waves", i, "failure", "toleratePercent"];
         lint.at(document, place, RuleId::TolerateEverything, message, hint());
+    }
+}
+
+/// A sample with fewer nodes than combinations leaves some of them out, without a word at run time.
+fn sample(lint: &mut Lint<'_, '_>, document: Document<'_>, i: usize, wave: &Wave, taken: &[Pool<'_>]) {
+    let Some(pick) = &wave.pick else { return };
+    let combination = |(name, pool): &Pool<'_>| -> Vec<String> {
+        let part = |cover: &Cover| match cover {
+            Cover::GpuModel => pool.gpu.model.clone(),
+            Cover::Cluster => pool.cluster.to_string(),
+            Cover::Pool => name.to_string(),
+            Cover::Layout => pool.layout.as_ref().map(ToString::to_string).unwrap_or_default(),
+            // What kernels run stands in no document.
+            Cover::Kernel => String::new(),
+        };
+        pick.cover.iter().map(part).collect()
+    };
+    let combinations: BTreeSet<Vec<String>> = taken.iter().map(combination).collect();
+    if pick.count > 0 && (pick.count as usize) < combinations.len() {
+        let message = format!(
+            "a sample of {} can't cover {} combinations of what stands under `cover`",
+            pick.count,
+            combinations.len()
+        );
+        let hint = Some(format!("write count: {} or more", combinations.len()));
+        lint.at(document, path!["waves", i, "pick", "count"], RuleId::SampleTooSmall, message, hint);
+    }
+}
+
+/// In the first wave nothing is proven yet: what starts together fails together.
+fn unproven(lint: &mut Lint<'_, '_>, document: Document<'_>, wave: &Wave, size: Option<u32>) {
+    let first = match wave.batch.start {
+        Amount::Count(start) => start,
+        Amount::Percent(_) => match size {
+            Some(size) => wave.batch.start.floor_of(size),
+            None => return,
+        },
+    };
+    // Of a sample, or of a wave that is known to be small, no more than it has.
+    let first = first.min(wave.pick.as_ref().map_or(u32::MAX, |p| p.count)).min(size.unwrap_or(u32::MAX));
+    let borne = wave.failure.tolerate;
+    if first > borne.saturating_add(1) {
+        let message = format!(
+            "{first} go at once before anything is proven, where {borne} may fail: a broken release reaches all {first}"
+        );
+        let hint = Some(format!(
+            "begin with a wave {{name: canary, pick: {{count: 1}}}}, or write start: {}",
+            borne.saturating_add(1)
+        ));
+        let place = path!["waves", 0, "batch", "start"];
+        lint.at(document, place, RuleId::BatchAboveTolerance, message, hint);
     }
 }
 
@@ -100,6 +164,10 @@ fn coverage(lint: &mut Lint<'_, '_>, document: Document<'_>, policy: &PolicySpec
             let hint = Some("a rollout that can't fail isn't stopped by a broken release".to_owned());
             let place = path!["waves", i, "failure", "tolerate"];
             lint.at(document, place, RuleId::TolerateEverything, message, hint);
+        }
+        sample(lint, document, i, wave, &taken);
+        if i == 0 {
+            unproven(lint, document, wave, size);
         }
         if wave.pick.is_some() {
             sampled.extend(taken.iter().map(|(name, _)| *name));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Lint;
 use crate::{
     document::Kind,
-    kinds::{Delivery, MustFit, Window},
+    kinds::{Delivery, MustFit, Scope, Window},
     rule::RuleId,
     source::tree::Step,
     text::{Period, PoolName},
@@ -44,7 +44,11 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
                 lint.at(document, path!["windows", i, "for"], RuleId::WindowTooShort, message, hint);
             }
         }
+        for (i, window) in calendar.windows.iter().enumerate() {
+            domain(lint, document, path!["windows", i, "scope", "domain"], &window.scope);
+        }
         for (i, freeze) in calendar.freezes.iter().enumerate() {
+            domain(lint, document, path!["freezes", i, "scope", "domain"], &freeze.scope);
             if freeze.from >= freeze.to {
                 let message = format!("it ends at {}, before it begins", freeze.to);
                 lint.at(document, path!["freezes", i, "to"], RuleId::FreezeBackwards, message, None);
@@ -55,6 +59,19 @@ pub(super) fn check(lint: &mut Lint<'_, '_>) {
         for (i, window) in budget.active.iter().enumerate() {
             one_window(lint, (Kind::Budget, name.as_str()), path!["active", i], window);
         }
+    }
+}
+
+/// A domain is known by a label of its nodes; where none is named, the scope holds no node.
+fn domain(lint: &mut Lint<'_, '_>, document: Document<'_>, at: &[Step<'_>], scope: &Scope) {
+    let Some(domain) = &scope.domain else { return };
+    let covered = lint.covered(scope);
+    if !covered.is_empty() && covered.iter().all(|(_, pool)| pool.domains.label(domain.key).is_none()) {
+        let key = domain.key.as_str();
+        let pools = super::list(covered.iter().map(|(name, _)| name.as_str()));
+        let message = format!("no label names the {key} of nodes in {pools}, so this is about nothing");
+        let hint = Some(format!("set domains.{key} of the pool"));
+        lint.at(document, at, RuleId::LabelWithoutDomain, message, hint);
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     scalar,
     tree::{Entry, Node, Problem, Value},
 };
-use crate::{diagnostic::Span, rule::RuleId, suggest};
+use crate::{diagnostic::Span, rule::RuleId, suggest, words};
 
 /// Most errors shown for one document: by then something more than single mistakes is wrong with it.
 pub(crate) const ERRORS_MAX: usize = 100;
@@ -119,7 +119,7 @@ fn problem(fault: &Fault, owner: Span) -> Problem {
                 .hint("give it a value, or remove the key")
         }
         FaultKind::UnknownField { field, known } => Problem {
-            hint: suggest::hint(field, known),
+            hint: words::hint(field, known),
             ..new(RuleId::UnknownField, format!("unknown field `{field}`"))
         },
         FaultKind::MissingField(name) => new(RuleId::MissingField, format!("field `{name}` is missing")),

@@ -74,6 +74,11 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     };
     let mut drawn = draft(&sides, args.at.unwrap_or_else(clock::now));
     drawn.warnings = new_warnings(&from, &to);
+    let lost = to.lost(&from);
+    if !lost.is_empty() {
+        let what = format!("documents in force can't be read any more: {}", lost.join("; "));
+        drawn.held = Some(format!("{what}; the last good commit stays in force"));
+    }
     if args.forecast {
         drawn.forecast = forecast(&sides, &drawn, args.seeds);
     } else {

@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     Ok(Exit::Ok)
 }
 
-/// A full commit id is a commit, `refs/tags/…` and `tags/…` are a tag, everything else is a branch.
+/// A full commit id is a commit, `refs/tags/…` and `tags/…` are a tag, everything else is a branch or else a tag.
 fn reference(text: &str) -> Reference {
     let short = text.strip_prefix("refs/").unwrap_or(text);
     if let Some(tag) = short.strip_prefix("tags/") {

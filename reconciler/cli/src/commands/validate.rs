@@ -76,11 +76,6 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result {
     ui.show(&report, || {
         let shown = loaded.diagnostics.iter().filter(|d| !(args.quiet && d.severity == Severity::Note));
         let mut text: Vec<String> = shown.map(|d| diagnostic::render(d, ui)).collect();
-        text.extend(
-            read.passed_over
-                .iter()
-                .map(|what| format!("{}: passed over: {what}", ui.paint.tone(Tone::Warn, "warning"))),
-        );
         text.push(summary(&report, args.quiet, ui));
         text.join("\n")
     })?;
@@ -102,5 +97,9 @@ fn summary(report: &Report<'_>, quiet: bool, ui: &Ui) -> String {
         grouped(report.documents as u64),
         if report.documents == 1 { "" } else { "s" }
     );
-    format!("{errors}, {warnings}{notes} in {documents} ({} ms)", report.milliseconds)
+    let passed_over = match report.passed_over.len() {
+        0 => String::new(),
+        n => format!("; {} passed over", count(number(n), "file")),
+    };
+    format!("{errors}, {warnings}{notes} in {documents}{passed_over} ({} ms)", report.milliseconds)
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use drydock_plan::{CommitRef, Inventory, Ledger, NodeId, Planned, RolloutRecord, RolloutState};
 use drydock_planner::{Input, plan};
 use drydock_sim::{World, WorldOptions};
-use drydock_spec::{Fleet, FleetDiff, Gate, PoolChange, PoolName, SourceFile, Window, diff, removal};
+use drydock_spec::{
+    Fleet, FleetDiff, Gate, PoolChange, PoolName, Removed, SourceFile, Window, diff, removal,
+};
 use jiff::Timestamp;
 
 use super::{Class, Draft, RolloutDraft, Side, Unmoved, WaveDraft, class, limits, most};
@@ -68,6 +70,8 @@ pub(crate) fn draft(sides: &Sides<'_>, at: Timestamp) -> Draft {
     }
     let pools: BTreeSet<&PoolName> =
         moving.iter().filter_map(|id| world.inventory().nodes.get(*id)?.pool.as_ref()).collect();
+    // Nodes that a selector lets go can only be counted where clusters are seen.
+    let seen = removal::Seen { now: Some(at), nodes: Vec::new() };
     let changed = changes.versions.iter().map(|change| &change.component);
     Draft {
         from: sides.from_side.clone(),
@@ -90,7 +94,14 @@ pub(crate) fn draft(sides: &Sides<'_>, at: Timestamp) -> Draft {
             .collect(),
         added: named(&changes, |change| matches!(change, PoolChange::Added { .. })),
         removed: named(&changes, |change| matches!(change, PoolChange::Removed { .. })),
-        held: removal::accept(from, to).err().map(|refused| refused.to_string()),
+        ended: removal::removals(from, to, &seen).words(&[
+            Removed::Clusters,
+            Removed::Policies,
+            Removed::Budgets,
+            Removed::Calendars,
+            Removed::Controls,
+        ]),
+        held: removal::accept(from, to, &seen).err().map(|refused| refused.to_string()),
         class: worst(&pools),
         clusters: count(moving.iter().map(|id| id.cluster()).collect::<BTreeSet<_>>().len()),
         nodes: count(moving.len()),

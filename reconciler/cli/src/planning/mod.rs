@@ -52,7 +52,9 @@ pub(crate) struct Draft {
     pub(crate) added: Vec<PoolName>,
     /// Pools that are gone: nobody looks after their nodes any more.
     pub(crate) removed: Vec<PoolName>,
-    /// Why the commit would be held, when it removes too much.
+    /// Other documents that are gone, by kind: clusters that nobody looks at any more, and limits that end.
+    pub(crate) ended: Vec<String>,
+    /// Why the commit would be held: it removes too much, or something can't be read any more.
     pub(crate) held: Option<String>,
     /// What moving does to a node, at worst.
     pub(crate) class: Class,

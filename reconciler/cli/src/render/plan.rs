@@ -93,6 +93,7 @@ fn changes(draft: &Draft, ui: &Ui) -> Vec<String> {
         draft.renamed.iter().map(|(old, new)| format!("{old} -> {new} (no node moves for it)")).collect();
     list("renamed:", renamed, Tone::Plain);
     list("REMOVED pools (their nodes stay as they are and are nobody's):", names(&draft.removed), Tone::Bad);
+    list("REMOVED, and what they limited is open:", draft.ended.clone(), Tone::Bad);
     list("can't be taken back:", draft.irreversible.clone(), Tone::Warn);
     if out.is_empty() && !draft.is_empty() {
         let kinds: Vec<String> = draft.documents.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
@@ -110,9 +111,17 @@ fn moves(versions: &[VersionMove]) -> BTreeMap<String, BTreeSet<&PoolName>> {
     let mut found: BTreeMap<String, BTreeSet<&PoolName>> = BTreeMap::new();
     for VersionMove { component, from, to, pools } in versions {
         let (from, to) = (from.as_ref(), to.as_ref());
+        let digest = |side: Option<&ComponentVersion>| side.and_then(|v| v.digest.clone());
         let what = if version(from) == version(to) {
             // The text is the same: a digest or a setting differs, which moves nodes all the same.
             format!("{component} {}: another digest or other settings", version(to))
+        } else if digest(from).is_some() && digest(from) == digest(to) {
+            // The text names objects, labels and tags, and the checks read it: what runs by it has to be made anew.
+            format!(
+                "{component} {} -> {} (the same digest; the text is part of a release, so nodes move for it)",
+                version(from),
+                version(to)
+            )
         } else {
             format!("{component} {} -> {}", version(from), version(to))
         };

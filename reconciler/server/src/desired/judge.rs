@@ -1,12 +1,11 @@
 //! Whether a commit may come into force: a pure function of the commit, the one in force, and the nodes that are there.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use drydock_plan::CommitRef;
-use drydock_source::{Finding, Snapshot, WORKTREE};
-use drydock_spec::diff::renamed_pools;
-use drydock_spec::removal::{Removed, effective_budget};
-use drydock_spec::{Diagnostic, Fleet, PoolName, RemovalRefused, SourceFile, accept, removals};
+use drydock_source::{Finding, FindingKind, Snapshot, WORKTREE};
+use drydock_spec::removal::{Seen, lost};
+use drydock_spec::{Diagnostic, Fleet, RuleId, SourceFile, Span, accept, unread};
 
 use super::problem::{FINDINGS_SHOWN, SourceProblem};
 
@@ -24,32 +23,61 @@ pub(crate) struct Good {
 pub(crate) struct Present<'a> {
     /// The fleet in force.
     pub(crate) fleet: Option<&'a Fleet>,
-    /// Paths of the files in force.
-    pub(crate) files: &'a [String],
-    /// Nodes of each pool, as observed.
-    pub(crate) nodes: &'a BTreeMap<PoolName, u32>,
+    /// What was observed, and the present.
+    pub(crate) seen: &'a Seen<'a>,
 }
 
 /// Judges. An error keeps the commit out.
 pub(crate) fn judge(snapshot: &Snapshot, present: Present<'_>) -> Result<Good, SourceProblem> {
     let commit = commit_ref(snapshot);
-    let lost = lost_documents(&snapshot.findings, present.files);
-    if !lost.is_empty() {
-        return Err(SourceProblem::Incomplete { commit: commit.id, findings: lost });
-    }
     let files = snapshot.files.iter();
     let files: Vec<SourceFile> =
         files.map(|file| SourceFile { path: file.path.clone(), bytes: file.bytes.clone() }).collect();
-    let (fleet, warnings) = load(&files).map_err(|(errors, first)| SourceProblem::Invalid {
+    let loaded = load(&files);
+    if let Some(now) = present.fleet {
+        let lost =
+            lost_documents(now, loaded.as_ref().ok().map(|(fleet, _)| fleet), &files, &snapshot.findings);
+        if !lost.is_empty() {
+            return Err(SourceProblem::Incomplete { commit: commit.id, findings: lost });
+        }
+    }
+    let (fleet, mut warnings) = loaded.map_err(|(errors, first)| SourceProblem::Invalid {
         commit: commit.id.clone(),
         errors,
         first,
     })?;
     if let Some(now) = present.fleet {
-        removal(now, &fleet, present.nodes)
+        accept(now, &fleet, present.seen)
             .map_err(|refused| SourceProblem::MassRemoval { commit: commit.id.clone(), refused })?;
     }
+    warnings.extend(snapshot.findings.iter().map(diagnostic));
+    warnings.truncate(FINDINGS_SHOWN);
     Ok(Good { fleet, commit, warnings })
+}
+
+/// What the source passed over, as a finding of the documents.
+#[must_use]
+pub fn diagnostic(finding: &Finding) -> Diagnostic {
+    let hint = match finding.kind {
+        FindingKind::LfsPointer | FindingKind::Symlink | FindingKind::Submodule => {
+            "commit the documents themselves"
+        }
+        FindingKind::NameNotText => "rename it",
+        FindingKind::NotAFile => "name folders otherwise",
+        FindingKind::OtherName => "rename it to .yaml if it is a document",
+        FindingKind::TooLarge => "split it into several files if it holds documents",
+    };
+    let (rule, what) = (RuleId::NotRead, finding.to_string());
+    let message = what.strip_prefix(finding.path.as_str()).map_or(what.as_str(), str::trim_start);
+    Diagnostic {
+        rule,
+        severity: rule.severity(),
+        file: finding.path.clone(),
+        span: Span::START,
+        message: format!("it {message}"),
+        hint: Some(hint.to_owned()),
+        source_line: String::new(),
+    }
 }
 
 /// The fleet in `files` with its warnings, or the number of errors and the first of them.
@@ -90,29 +118,30 @@ fn digest(snapshot: &Snapshot) -> u64 {
     })
 }
 
-/// Findings where a file in force stands or stood: that document hasn't been removed, it just can't be read.
-fn lost_documents(findings: &[Finding], in_force: &[String]) -> Vec<String> {
-    let covers = |finding: &Finding, file: &String| {
-        file.strip_prefix(&finding.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let lost = findings.iter().filter(|finding| in_force.iter().any(|file| covers(finding, file)));
-    lost.take(FINDINGS_SHOWN).map(ToString::to_string).collect()
-}
-
-/// Whether `next` takes out more of `now` than it may: as the documents say, and as was observed. The documents know
-/// only the least number of nodes of a pool, and often not even that.
-fn removal(now: &Fleet, next: &Fleet, nodes: &BTreeMap<PoolName, u32>) -> Result<(), RemovalRefused> {
-    accept(now, next)?;
-    let renamed = renamed_pools(now, next);
-    let stays = |name: &PoolName| next.pools.contains_key(renamed.get(name).unwrap_or(name));
-    let held = |pool: &PoolName| nodes.get(pool).copied().unwrap_or(0);
-    let before = now.pools.keys().map(held).fold(0, u32::saturating_add);
-    let removed = now.pools.keys().filter(|name| !stays(name)).map(held).fold(0, u32::saturating_add);
-    let budget = effective_budget(now, next, before);
-    let allowed = budget.floor_of(before);
-    if removed > allowed {
-        let what = Removed::Nodes;
-        return Err(RemovalRefused { what, removed, before, allowed, budget, removals: removals(now, next) });
-    }
-    Ok(())
+/// What can't be read any more of what is in force: those documents haven't been removed. One that is there again in
+/// another file isn't lost. `next` is absent when the commit has errors, which may well come from what is lost.
+pub fn lost_documents(
+    now: &Fleet,
+    next: Option<&Fleet>,
+    files: &[SourceFile],
+    findings: &[Finding],
+) -> Vec<String> {
+    let in_force = now.paths();
+    let found = findings.iter().filter(|finding| lost(now, next, &finding.path)).map(ToString::to_string);
+    // `a.yaml` has become `a.yaml.gz`, whatever is in it.
+    let wrapped = findings.iter().filter(|finding| {
+        finding.kind == FindingKind::OtherName
+            && in_force.iter().any(|file| {
+                finding.path.strip_prefix(file).is_some_and(|rest| rest.starts_with('.'))
+                    && lost(now, next, file)
+            })
+    });
+    let sealed = files.iter().filter(|file| in_force.contains(file.path.as_str()));
+    let sealed = sealed.filter_map(|file| {
+        let why = unread(&file.bytes)?;
+        lost(now, next, &file.path).then(|| format!("{}: {why}", file.path))
+    });
+    let all = found.chain(wrapped.map(ToString::to_string)).chain(sealed);
+    let unique: BTreeSet<String> = all.collect();
+    unique.into_iter().take(FINDINGS_SHOWN).collect()
 }

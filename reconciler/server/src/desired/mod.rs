@@ -6,15 +6,16 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drydock_plan::CommitRef;
 use drydock_source::{Movement, SourceState};
-use drydock_spec::{Diagnostic, Fleet, PoolName, SourceFile};
+use drydock_spec::removal::{Seen, SeenNode};
+use drydock_spec::{Diagnostic, Fleet, SourceFile};
 use jiff::Timestamp;
 use serde::Serialize;
 
+pub use judge::{diagnostic, lost_documents};
 pub use problem::{FINDINGS_SHOWN, SourceProblem};
 
 use crate::store::KeptSource;
@@ -68,7 +69,6 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Desired {
     in_force: Option<InForce>,
-    paths: Vec<String>,
     problem: Option<(SourceProblem, Timestamp)>,
     /// The verdict on the snapshot of this generation, so that a refused one isn't loaded again at every look.
     judged: Option<(u64, Option<SourceProblem>)>,
@@ -82,7 +82,6 @@ impl Desired {
         let not_read = SourceProblem::NotReadYet {};
         let mut desired = Self {
             in_force: None,
-            paths: Vec::new(),
             problem: Some((not_read, wall)),
             judged: None,
             view: SourceView {
@@ -97,11 +96,9 @@ impl Desired {
             },
         };
         if let Some(KeptSource { commit, files }) = kept {
-            let paths = files.iter().map(|(path, _)| path.clone()).collect();
             let files: Vec<_> = files.into_iter().map(|(path, bytes)| SourceFile { path, bytes }).collect();
             match judge::load(&files) {
                 Ok((fleet, warnings)) => {
-                    desired.paths = paths;
                     desired.in_force = Some(InForce {
                         fleet: Arc::new(fleet),
                         commit: Arc::new(commit),
@@ -131,18 +128,14 @@ impl Desired {
         &self.view
     }
 
-    /// Takes in what the source knows now. `nodes` are those of each pool as observed; `wall` is the present.
-    pub fn take_in(
-        &mut self,
-        state: &SourceState,
-        nodes: &BTreeMap<PoolName, u32>,
-        wall: Timestamp,
-    ) -> Vec<Change> {
+    /// Takes in what the source knows now. `nodes` are those observed, with their labels; `wall` is the present.
+    pub fn take_in(&mut self, state: &SourceState, nodes: &[SeenNode<'_>], wall: Timestamp) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut refused = None;
         if let Some(snapshot) = &state.last_good {
             if self.judged.as_ref().map(|(generation, _)| *generation) != Some(state.generation) {
-                let verdict = self.judge(snapshot, nodes, &mut changes);
+                let seen = Seen { now: Some(wall), nodes: nodes.to_vec() };
+                let verdict = self.judge(snapshot, &seen, &mut changes);
                 self.judged = Some((state.generation, verdict));
             }
             refused = self.judged.as_ref().and_then(|(_, verdict)| verdict.clone());
@@ -176,23 +169,28 @@ impl Desired {
     fn judge(
         &mut self,
         snapshot: &drydock_source::Snapshot,
-        nodes: &BTreeMap<PoolName, u32>,
+        seen: &Seen<'_>,
         changes: &mut Vec<Change>,
     ) -> Option<SourceProblem> {
         if self.in_force.as_ref().is_some_and(|now| *now.commit == judge::commit_ref(snapshot)) {
             return None;
         }
         let fleet = self.in_force.as_ref().map(|now| &*now.fleet);
-        match judge(snapshot, Present { fleet, files: &self.paths, nodes }) {
+        match judge(snapshot, Present { fleet, seen }) {
             Ok(good) => {
                 let commit = good.commit;
-                self.paths = snapshot.files.iter().map(|file| file.path.clone()).collect();
+                let holders = good.fleet.paths();
+                // Only what the fleet was made of has to be there after a restart.
+                let files = snapshot.files.iter().filter(|f| {
+                    holders.contains(f.path.as_str())
+                        || !(f.path.ends_with(".yaml") || f.path.ends_with(".yml"))
+                });
+                let files = files.map(|f| (f.path.clone(), f.bytes.clone())).collect();
                 self.in_force = Some(InForce {
                     fleet: Arc::new(good.fleet),
                     commit: Arc::new(commit.clone()),
                     warnings: Arc::new(good.warnings),
                 });
-                let files = snapshot.files.iter().map(|f| (f.path.clone(), f.bytes.clone())).collect();
                 changes.push(Change::Adopted(KeptSource { commit, files }));
                 None
             }

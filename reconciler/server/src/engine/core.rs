@@ -138,7 +138,8 @@ impl<W: World> Core<W> {
 
     /// Takes in what the source knows now.
     pub(super) fn take_in(&mut self, state: &SourceState, wall: Timestamp) {
-        let nodes = nodes_by_pool(self.world.inventory());
+        let inventory = self.world.inventory();
+        let nodes: Vec<_> = inventory.nodes.iter().map(|(id, node)| (id.cluster(), &node.labels)).collect();
         for change in self.desired.take_in(state, &nodes, wall) {
             let at = self.world.now();
             let stored = match change {
@@ -354,12 +355,4 @@ fn waits_for_a_person(rollout: &RolloutReport) -> bool {
             Reason::Approval { .. } | Reason::Paused { .. } | Reason::Rejected { .. } | Reason::Halted { .. }
         )
     })
-}
-
-fn nodes_by_pool(inventory: &Inventory) -> BTreeMap<PoolName, u32> {
-    let mut counts = BTreeMap::new();
-    for pool in inventory.nodes.values().filter_map(|node| node.pool.as_ref()) {
-        *counts.entry(pool.clone()).or_default() += 1;
-    }
-    counts
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use drydock_api::names;
 use drydock_plan::Blocker;
+use drydock_spec::settings::driver_field;
 use drydock_spec::{ComponentName, ComponentVersion, ObjectRef};
 use serde_json::{Map, Value, json};
 
@@ -37,8 +38,12 @@ fn image_fields(object: &ObjectRef, version: &ComponentVersion) -> Map<String, V
         fields.insert("image".to_owned(), json!(image));
     }
     // The operator takes a digest in place of a version.
-    let version = version.digest.as_deref().unwrap_or(version.version.as_str());
-    fields.insert("version".to_owned(), json!(version));
+    let text = version.digest.as_deref().unwrap_or(version.version.as_str());
+    fields.insert("version".to_owned(), json!(text));
+    // The loader refuses settings without a field.
+    for (key, value) in &version.config {
+        fields.extend(driver_field(key, value).map(|(field, value)| (field.to_owned(), value)));
+    }
     fields
 }
 
@@ -138,4 +143,27 @@ fn settled(
     }
     let pod = driver_pods(view.pods()).find(|pod| right(pod) && !pod.leaving());
     pods::not_ready(view, effort, pod.map(Arc::as_ref), item.attempt).unwrap_or_else(Outcome::done)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn settings_arrive_as_the_operators_fields() {
+        let version = json!({
+            "version": "580.95.05",
+            "config": { "kernelModule": "proprietary", "usePrecompiled": "true" },
+        });
+        let version: ComponentVersion = serde_json::from_value(version).unwrap();
+        let made = driver_object(&"gpu-driver".parse().unwrap(), &ObjectRef::named("driver"), &version);
+        assert_eq!(made["spec"]["kernelModuleType"], "proprietary");
+        assert_eq!(made["spec"]["usePrecompiled"], true);
+        let fields = image_fields(&ObjectRef::named("cluster-policy"), &version);
+        assert_eq!(
+            (&fields["kernelModuleType"], &fields["usePrecompiled"]),
+            (&json!("proprietary"), &json!(true))
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! Workloads as drydock makes them: a template of the documents with names, image and version filled in.
 
 use drydock_api::names;
+use drydock_spec::settings::environment_name;
 use drydock_spec::{ComponentName, ComponentVersion, ObjectRef, Template};
 use serde_json::{Map, Value, json};
 
@@ -48,11 +49,21 @@ pub(crate) fn pod_template(
                 container.entry("imagePullPolicy").or_insert_with(|| json!(settings.pull));
             }
             if let Some(env) = container.entry("env").or_insert_with(|| json!([])).as_array_mut() {
-                env.insert(0, json!({ "name": ENV_VERSION, "value": version.version.as_str() }));
+                env.splice(0..0, environment(version));
             }
         }
     }
     Value::Object(template)
+}
+
+/// The version and its settings, as variables. They come first, so that those of the document can name them.
+fn environment(version: &ComponentVersion) -> Vec<Value> {
+    let settings =
+        version.config.iter().filter_map(|(key, value)| Some((environment_name(key)?, value.as_str())));
+    std::iter::once((ENV_VERSION.to_owned(), version.version.as_str()))
+        .chain(settings)
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect()
 }
 
 /// The DaemonSet of one version: it runs where the node's label names the version, in spite of every cordon, and its
@@ -142,6 +153,27 @@ fn merge(into: &mut Map<String, Value>, from: Value) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn settings_arrive_as_variables() {
+        let version = json!({ "version": "1.2.0", "config": { "kernelModule": "open", "mode": "x" } });
+        let version: ComponentVersion = serde_json::from_value(version).unwrap();
+        let made = daemon_set_object(
+            &"agent".parse().unwrap(),
+            &ObjectRef::named("agent"),
+            &version,
+            &Settings::default(),
+        );
+        let env = &made["spec"]["template"]["spec"]["containers"][0]["env"];
+        assert_eq!(
+            *env,
+            json!([
+                { "name": "DRYDOCK_VERSION", "value": "1.2.0" },
+                { "name": "DRYDOCK_CONFIG_KERNEL_MODULE", "value": "open" },
+                { "name": "DRYDOCK_CONFIG_MODE", "value": "x" },
+            ])
+        );
+    }
 
     #[test]
     fn a_daemon_set_runs_on_nodes_that_name_its_version_and_restarts_nothing() {
