@@ -12,9 +12,9 @@ use std::{
 };
 
 use drydock_plan::{
-    Action, ApplyItem, CheckResult, Command, CommandKind, CommitRef, Cordon, Course, Ensure, Epoch,
-    Inventory, Ledger, LedgerChange, NodeId, ObservedCluster, ObservedNode, PlanReport, Planned, RawVerdict,
-    RolloutId, RolloutState, Stack, Step, StepReport, StepState, Work,
+    Action, ApplyItem, CheckResult, Command, CommandKind, CommitRef, Cordon, Course, Ensure, Epoch, GangId,
+    Inventory, Ledger, LedgerChange, NodeId, ObservedCluster, ObservedGang, ObservedNode, PlanReport,
+    Planned, RawVerdict, RolloutId, RolloutState, Stack, Step, StepReport, StepState, Work,
 };
 use drydock_planner::{Input, check};
 use drydock_spec::Fleet;
@@ -24,11 +24,16 @@ use stateright::{Checker, Model, Property};
 
 /// Monday 2026-03-02 09:00 UTC.
 const START: Timestamp = Timestamp::constant(1_772_442_000, 0);
+const POOLS: [&str; 2] = ["p", "q"];
 const DRIVERS: [&str; 3] = ["570.1", "580.2", "590.3"];
 
 /// What the model is made of.
 struct Tiny {
     nodes: u8,
+    /// Nodes take turns in them.
+    pools: u8,
+    /// One job runs on all nodes, and two may be away at once.
+    job: bool,
     waves: u8,
     /// Bad answers, in any step of any node.
     bad: u8,
@@ -54,6 +59,9 @@ struct NodeSide {
     boot: u64,
     intent: Option<Action>,
     report: Option<StepReport>,
+    pool: &'static str,
+    /// A pod of the job is on it.
+    job: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +105,7 @@ enum Event {
     Abort,
 }
 
-fn fleet(nodes: u8, waves: u8, release: u8) -> Fleet {
+fn fleet(nodes: u8, pools: u8, job: bool, waves: u8, release: u8) -> Fleet {
     let named = |spec: serde_json::Value| json!({"spec": spec, "path": "fleet.yaml", "line": 1});
     let soak = json!({"time": "10m"});
     let all = json!({"name": "rest", "batch": {"start": nodes}, "soak": soak});
@@ -112,9 +120,9 @@ fn fleet(nodes: u8, waves: u8, release: u8) -> Fleet {
         "name": "tiny",
         "spec": named(json!({})),
         "clusters": {"c": named(json!({"access": {"simulated": {}}}))},
-        "pools": {"p": named(json!({
-            "cluster": "c", "nodeSelector": {"pool": "p"}, "gpu": {"model": "L40S", "count": 4},
-            "release": format!("r{release}")}))},
+        "pools": POOLS.iter().take(pools.into()).map(|pool| ((*pool).to_owned(), named(json!({
+            "cluster": "c", "nodeSelector": {"pool": pool}, "gpu": {"model": "L40S", "count": 4},
+            "release": format!("r{release}")})))).collect::<serde_json::Map<_, _>>(),
         "layouts": {},
         "components": {"gpu-driver": named(json!({
             "class": "gpuDriver", "delivery": {"daemonSet": {"name": "driver"}}}))},
@@ -123,7 +131,7 @@ fn fleet(nodes: u8, waves: u8, release: u8) -> Fleet {
             "select": {}, "checks": "suite", "waves": waves,
             "retry": {"applyAttempts": 1, "checkAttempts": 1, "inconclusiveAttempts": 2},
             "deadline": {"rollout": "14d"}}))},
-        "budgets": {"one": named(json!({"maxInFlight": 1}))},
+        "budgets": {"one": named(json!({"maxInFlight": if job { 2 } else { 1 }}))},
         "calendars": {},
         "suites": {"suite": named(json!({"checks": [{"name": "vector-add", "class": "driver"}]}))},
         "controls": {},
@@ -146,8 +154,8 @@ impl Tiny {
         let see = |node: &NodeSide| ObservedNode {
             uid: Arc::from(""),
             contested: Vec::new(),
-            pool: Some("p".parse().unwrap()),
-            labels: [("pool".to_owned(), "p".to_owned())].into(),
+            pool: Some(node.pool.parse().unwrap()),
+            labels: [("pool".to_owned(), node.pool.to_owned())].into(),
             domains: Default::default(),
             gpus: 4,
             kernel: Arc::from("6.8"),
@@ -157,14 +165,22 @@ impl Tiny {
             cordon: Cordon { own: node.own, foreign: None },
             running: Arc::clone(&stacks[usize::from(node.running)]),
             layout: None,
-            work: Work::default(),
+            work: Work {
+                gpu_pods: u32::from(node.job),
+                gangs: node.job.then(|| GangId::new("t/job")).into_iter().collect(),
+                jobs_passed: 0,
+            },
             faults: Vec::new(),
             report: node.report.clone(),
         };
+        let of_job: Vec<NodeId> =
+            state.nodes.iter().filter(|(_, node)| node.job).map(|(id, _)| id.clone()).collect();
+        let job = ObservedGang { tenant: None, nodes: of_job, last_checkpoint: START, expected_end: None };
+        let runs = !job.nodes.is_empty();
         Inventory {
             clusters: [("c".parse().unwrap(), ObservedCluster::fresh(state.now))].into(),
             nodes: state.nodes.iter().map(|(id, node)| (id.clone(), see(node))).collect(),
-            gangs: BTreeMap::new(),
+            gangs: runs.then(|| (GangId::new("t/job"), job)).into_iter().collect(),
         }
     }
     fn plan(&self, state: &State) -> (Planned, Vec<String>) {
@@ -273,7 +289,13 @@ impl State {
         let _ = write!(text, "{} {} {:?}", self.second, self.abort, self.broken);
         for (id, node) in &self.nodes {
             let record = self.ledger.nodes.get(id).cloned().unwrap_or_default();
-            let _ = write!(text, "\n{id} {} {:?} ", node.running, node.own.map(|e| e == record.epoch));
+            let _ = write!(
+                text,
+                "\n{id} {} {} {:?} ",
+                node.job,
+                node.running,
+                node.own.map(|e| e == record.epoch)
+            );
             let since_soak = record.soak.as_ref().is_some_and(|s| s.since < node.ready_since);
             let away = (!node.ready).then(|| ago(node.ready_since).max(-600));
             let _ = write!(text, "{away:?} {since_soak} ");
@@ -331,6 +353,23 @@ impl State {
     fn has(&self, wanted: impl Fn(&RolloutState) -> bool) -> bool {
         self.ledger.rollouts.values().any(|r| wanted(&r.state))
     }
+    /// A rollout was made, all that were have ended or wait for a person, and nobody is away.
+    fn is_over(&self) -> bool {
+        let ended = |state: &RolloutState| match state {
+            RolloutState::Running | RolloutState::RollingBack => false,
+            RolloutState::Paused(_)
+            | RolloutState::Halted
+            | RolloutState::Rejected { .. }
+            | RolloutState::Succeeded
+            | RolloutState::RolledBack
+            | RolloutState::RollbackBlocked
+            | RolloutState::Superseded
+            | RolloutState::Aborted => true,
+        };
+        !self.ledger.rollouts.is_empty()
+            && self.ledger.rollouts.values().all(|r| ended(&r.state))
+            && self.in_flight() == 0
+    }
     fn in_flight(&self) -> usize {
         self.ledger.nodes.values().filter(|r| r.visit.is_some()).count()
     }
@@ -377,8 +416,11 @@ impl Model for Tiny {
             boot: 1,
             intent: None,
             report: None,
+            pool: POOLS[0],
+            job: self.job,
         };
-        let nodes = (0..self.nodes).map(|n| (NodeId::new(&format!("c/n{n}")), side.clone())).collect();
+        let side = |n: u8| NodeSide { pool: POOLS[usize::from(n % self.pools)], ..side.clone() };
+        let nodes = (0..self.nodes).map(|n| (NodeId::new(&format!("c/n{n}")), side(n))).collect();
         let state = State {
             ledger: Ledger::default(),
             nodes,
@@ -455,7 +497,14 @@ impl Model for Tiny {
             }
             Event::Answer(id, answer) => {
                 state.bad -= u8::from(answer != Answer::Done);
-                state.nodes.get_mut(&id)?.answer(answer, last.now);
+                let node = state.nodes.get_mut(&id)?;
+                node.answer(answer, last.now);
+                let drained =
+                    node.intent.as_ref().is_some_and(|i| matches!(i.ensure, Ensure::Drained { .. }));
+                if drained && answer == Answer::Done {
+                    // A job ends everywhere when it loses a node.
+                    state.nodes.values_mut().for_each(|node| node.job = false);
+                }
             }
             Event::Lose(id) => {
                 state.lost -= 1;
@@ -488,19 +537,24 @@ impl Model for Tiny {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("no invariant is broken", |_, s: &State| s.broken.is_empty()),
-            Property::always("one node in flight", |_, s: &State| s.in_flight() <= 1),
+            Property::always("no more in flight than may be", |m: &Self, s: &State| {
+                s.in_flight() <= if m.job { 2 } else { 1 }
+            }),
+            // Where nothing can happen any more, all of it is over or waits for a person who is told.
+            Property::eventually("everything comes to an end", |_, s: &State| s.is_over()),
             Property::always("a cordon has a reservation or a quarantine behind it", |_, s: &State| {
                 s.nodes.iter().filter(|(_, node)| node.own.is_some()).all(|(id, _)| {
                     s.ledger.nodes.get(id).is_some_and(|r| r.visit.is_some() || r.quarantine.is_some())
                 })
             }),
             Property::always("what failed isn't given to a node", |_, s: &State| {
-                let pool: drydock_spec::PoolName = "p".parse().unwrap();
-                s.ledger.nodes.values().filter_map(|r| r.visit.as_ref()).all(|visit| {
+                let visits = s.ledger.nodes.iter().filter_map(|(id, r)| Some((id, r.visit.as_ref()?)));
+                visits.clone().all(|(id, visit)| {
                     let applies = matches!(visit.step, Step::Apply(ApplyItem::Component(_)));
-                    visit.course != Course::Forward
-                        || !applies
-                        || !s.ledger.quarantines.contains_key(&(pool.clone(), visit.to.release.clone()))
+                    let Some(node) = s.nodes.get(id) else { return true };
+                    let pool: drydock_spec::PoolName = node.pool.parse().unwrap();
+                    let known = s.ledger.quarantines.contains_key(&(pool, visit.to.release.clone()));
+                    visit.course != Course::Forward || !applies || !known
                 })
             }),
             Property::always("a rollout that has ended holds nothing", |_, s: &State| {
@@ -531,7 +585,8 @@ impl Model for Tiny {
 const TIME_MAX: Duration = Duration::from_secs(50);
 
 fn explore(name: &str, mut model: Tiny) {
-    model.fleets = (0..3).map(|release| Arc::new(fleet(model.nodes, model.waves, release))).collect();
+    model.fleets =
+        (0..3).map(|r| Arc::new(fleet(model.nodes, model.pools, model.job, model.waves, r))).collect();
     let begun = Instant::now();
     let checker = model.checker().threads(2).timeout(TIME_MAX).spawn_bfs().join();
     let (unique, depth) = (checker.unique_state_count(), checker.max_depth());
@@ -552,6 +607,8 @@ fn explore(name: &str, mut model: Tiny) {
 
 const TINY: Tiny = Tiny {
     nodes: 2,
+    pools: 1,
+    job: false,
     waves: 1,
     bad: 0,
     lost: 0,
@@ -586,4 +643,14 @@ fn an_abort() {
 #[test]
 fn waves_with_three_nodes() {
     explore("waves with three nodes", Tiny { nodes: 3, waves: 2, bad: 2, crashes: 1, ..TINY });
+}
+
+#[test]
+fn two_pools() {
+    explore("two pools", Tiny { pools: 2, bad: 2, ..TINY });
+}
+
+#[test]
+fn a_job_on_both_nodes() {
+    explore("a job on both nodes", Tiny { job: true, bad: 1, ..TINY });
 }

@@ -1,6 +1,6 @@
 //! The report of a pass: what is how far, and why the rest isn't moving.
 
-use drydock_plan::{NodeCounts, NodeOutcome, PlanReport, RolloutReport, WaveReport};
+use drydock_plan::{NodeCounts, NodeOutcome, PlanReport, Reason, RolloutReport, RolloutState, WaveReport};
 
 use crate::pass::Pass;
 
@@ -64,6 +64,23 @@ impl Pass<'_> {
                 None => rollouts[at].waits.extend(waits.into_iter().map(|w| w.reason)),
             }
         }
+        self.name_who_waits(&mut rollouts);
         PlanReport { rollouts, holds, wake: self.wake, violations: Vec::new() }
+    }
+
+    /// A rollout that was halted waits for a person, also where none of its nodes waits any more.
+    fn name_who_waits(&self, reports: &mut [RolloutReport]) {
+        for (rollout, report) in self.rollouts.values().zip(reports) {
+            let said = |w: &WaveReport| w.waits.iter().any(|w| matches!(w.reason, Reason::Halted { .. }));
+            if rollout.state != RolloutState::Halted || report.waves.iter().any(said) {
+                continue;
+            }
+            let visits = (0..self.frame.nodes.len()).filter_map(|i| self.rec(i).visit.as_ref());
+            let in_flight = visits.filter(|visit| visit.rollout == rollout.id).count();
+            report.waits.push(Reason::Halted {
+                since: rollout.halt.as_ref().map_or(rollout.created, |halt| halt.at),
+                in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
+            });
+        }
     }
 }

@@ -218,6 +218,8 @@ pub enum FaultSpec {
         check: CheckName,
         #[serde(default)]
         node: Option<NodeId>,
+        #[serde(default)]
+        until: Option<Timestamp>,
     },
     /// Before a new answer is seen, the last one to an older intent is seen again, for half a minute.
     OldReports { probability: f64 },

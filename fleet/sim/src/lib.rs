@@ -34,6 +34,7 @@ mod script;
 mod shared;
 mod stacks;
 mod step;
+mod truth;
 mod work;
 mod world;
 
@@ -47,4 +48,5 @@ pub use options::{DomainSizes, Workload, WorldOptions};
 pub use oracle::{Applied, Away, FINDINGS_MAX, Oracle, OracleFinding, Tally};
 pub use run::{Commit, Run, RunOptions, Runner, Script, Summary};
 pub use save::{Meta, SavedGang, SavedNode, Snapshot, WorldDelta};
+pub use truth::Harm;
 pub use world::{LogLine, Refused, World};

@@ -50,9 +50,11 @@ pub(crate) fn takes_partner(ground: &Ground, node: &NodeState, order: &CheckOrde
 }
 
 /// The result of this check doesn't reach the report.
-pub(crate) fn leaves_out(ground: &Ground, id: &NodeId, name: &CheckName) -> bool {
+pub(crate) fn leaves_out(ground: &Ground, id: &NodeId, name: &CheckName, now: Timestamp) -> bool {
     ground.faults.iter().any(|fault| match fault {
-        FaultSpec::MissingResult { check, node } => check == name && node.as_ref().is_none_or(|n| n == id),
+        FaultSpec::MissingResult { check, node, until } => {
+            check == name && node.as_ref().is_none_or(|n| n == id) && until.is_none_or(|until| now < until)
+        }
         _ => false,
     })
 }

@@ -179,7 +179,7 @@ impl World {
         };
         let bad = matches!(result.verdict, RawVerdict::Fail | RawVerdict::Hang);
         let line = bad.then(|| format!("{id}: {} {:?}: {}", result.check, result.verdict, result.detail));
-        let told = !lies::leaves_out(&self.ground, id, &result.check);
+        let told = !lies::leaves_out(&self.ground, id, &result.check, now);
         if let Some(report) = self.nodes.get_mut(id).and_then(|node| node.report.as_mut()).filter(|_| told) {
             report.checks.push(result);
         }

@@ -42,6 +42,11 @@ pub fn window(draw: Draw, scope: Value) -> Value {
     })
 }
 
+/// What a window or a freeze is about: of every kind there is.
+fn calendar_scope(draw: Draw, pools: &[Pool]) -> Value {
+    if draw.text("scoped").chance(0.6) { super::documents::scope(draw, pools) } else { json!({}) }
+}
+
 fn freeze(draw: Draw, start: Timestamp) -> Value {
     let from = Period::from_mins(draw.text("from").between(0, 600)).after(start);
     let to = Period::from_mins(draw.text("length").between(10, 2000)).after(from);
@@ -64,15 +69,16 @@ pub fn calendar(draw: Draw, pools: &[Pool], start: Timestamp) -> Value {
     let windows: Vec<Value> = (0..draw.text("windows").between(0, 2))
         .map(|n| {
             let draw = draw.text("window").number(n);
-            let pool = &pools[draw.text("pool").between(0, pools.len() as u64 - 1) as usize];
-            window(
-                draw,
-                if draw.text("scoped").chance(0.5) { json!({"cluster": pool.cluster}) } else { json!({}) },
-            )
+            window(draw, calendar_scope(draw.text("scope"), pools))
         })
         .collect();
     let freezes: Vec<Value> = (0..draw.text("freezes").between(0, 1))
-        .map(|n| freeze(draw.text("freeze").number(n), start))
+        .map(|n| {
+            let draw = draw.text("freeze").number(n);
+            let mut freeze = freeze(draw, start);
+            freeze["scope"] = calendar_scope(draw.text("scope"), pools);
+            freeze
+        })
         .collect();
     json!({
         "windows": windows,

@@ -34,6 +34,8 @@ pub struct Case {
     pub approve_after: Option<Period>,
     sizes: BTreeMap<String, (u64, u64)>,
     workload: Option<Workload>,
+    /// Pools of one cluster stand in the same racks.
+    one_hall: bool,
 }
 
 impl Case {
@@ -50,6 +52,16 @@ impl Case {
         if draw.text("crash").chance(0.25) {
             faults.push(faults::crash(draw.text("crashes")));
         }
+        // Releases are bad often here: the way back is what has to be seen.
+        if draw.text("bad").chance(0.55) {
+            faults.extend(faults::plainly_bad(draw.text("plainly"), &documents));
+        }
+        if draw.text("gangs").chance(0.6) {
+            let count = draw.text("gangs").text("count").between(1, 3);
+            faults.extend(
+                (0..count).filter_map(|n| faults::gang(draw.text("gang").number(n), &documents.pools, start)),
+            );
+        }
         let approve = draw.text("approve");
         Self {
             seed,
@@ -62,7 +74,8 @@ impl Case {
                 .chance(0.8)
                 .then(|| Period::from_mins(approve.text("after").between(1, 400))),
             sizes: documents.pools.iter().map(|p| (p.name.clone(), (p.size, p.zone))).collect(),
-            workload: draw.text("workload").chance(0.5).then(|| Workload {
+            one_hall: draw.text("hall").chance(0.3),
+            workload: draw.text("workload").chance(0.6).then(|| Workload {
                 gang_percent: 60,
                 gang_nodes: draw.text("gang nodes").between(2, 4) as u32,
                 single_pods: true,
@@ -75,6 +88,11 @@ impl Case {
             let (zone, rack) = (*zone as u32, (*zone as u32).min(2));
             Some((name.parse().ok()?, DomainSizes { scalable_unit: zone, nvlink_domain: zone, rack }))
         };
+        let row = |(name, _): (&String, &(u64, u64))| {
+            let pool: drydock_spec::PoolName = name.parse().ok()?;
+            let cluster = self.before.pools.get(&pool)?.cluster.clone();
+            self.one_hall.then(|| (pool, format!("{cluster}-hall")))
+        };
         let kernels = ["6.8.0-79-generic", "6.8.0-85-generic"].map(str::to_owned).to_vec();
         let options = WorldOptions {
             seed: self.seed,
@@ -82,6 +100,7 @@ impl Case {
             faults: self.faults.clone(),
             sizes: self.sizes.iter().filter_map(sized).collect(),
             domains: self.sizes.iter().filter_map(zoned).collect(),
+            rows: self.sizes.iter().filter_map(row).collect(),
             kernels: self
                 .sizes
                 .keys()
@@ -100,6 +119,19 @@ impl Case {
             ..RunOptions::default()
         };
         Runner::new(world, script, run).run()
+    }
+    /// A person has said something that leaves nodes as they are, or has them tried again.
+    pub fn people_decide(&self) -> bool {
+        let controls = self.commits.iter().any(|(commit, _)| !commit.fleet.controls.is_empty());
+        controls || self.commands.iter().any(|(_, c)| !matches!(c.what, CommandKind::Approve { .. }))
+    }
+    /// Nothing is wrong with any version or node.
+    pub fn is_innocent(&self) -> bool {
+        self.faults.iter().all(super::judge::is_innocent)
+    }
+    /// What was known is known no more.
+    pub fn may_lose_sight(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, FaultSpec::LedgerRestored { .. }))
     }
     /// Documents changed under way, so that what was possible at first may have become impossible.
     pub fn edited(&self) -> bool {
@@ -172,13 +204,15 @@ fn commits(draw: Draw, documents: &mut Documents, start: Timestamp) -> Vec<(Comm
 
 fn set_release(draw: Draw, documents: &mut Documents, release: &str) -> String {
     let mut moved = Vec::new();
+    let mixed = draw.text("mixed").chance(0.15);
     for name in documents.names("pools") {
         if draw.text("moves").text(&name).chance(0.8) {
-            documents.spec("pools", &name)["release"] = json!(release);
-            moved.push(name);
+            let own = if mixed { one_of(draw.text("own").text(&name), &["r2", "r3", "r4"]) } else { release };
+            documents.spec("pools", &name)["release"] = json!(own);
+            moved.push(format!("{name} {own}"));
         }
     }
-    let what = format!("{} run {release}", moved.join(", "));
+    let what = format!("releases are {}", moved.join(", "));
     if draw.text("scheduler").chance(0.3) {
         return format!("{what}; {}", set_scheduler(draw, documents));
     }
@@ -217,7 +251,7 @@ fn edit(draw: Draw, documents: &mut Documents, start: Timestamp) -> String {
     let pool =
         pools.get(draw.text("pool").between(0, pools.len() as u64) as usize % pools.len().max(1)).cloned();
     let drawn = documents.pools.clone();
-    match draw.text("what").between(0, 14) {
+    match draw.text("what").between(0, 20) {
         0..=3 => set_release(draw, documents, one_of(draw.text("release"), &["r3", "r4", "r2"])),
         4 | 5 => set_release(draw, documents, "r1"),
         6 => "nothing".to_owned(),
@@ -252,6 +286,51 @@ fn edit(draw: Draw, documents: &mut Documents, start: Timestamp) -> String {
             }
             None => "nothing".to_owned(),
         },
+        14 => control(draw.text("control"), documents),
+        15 => {
+            documents.value["controls"] = json!({});
+            "no controls".to_owned()
+        }
+        16 => match policies.first().zip(pool) {
+            // Pools come under a policy and leave it.
+            Some((name, pool)) => {
+                let select = if draw.text("all").chance(0.5) { json!({}) } else { json!({"pools": [pool]}) };
+                let only = policies.len() == 1;
+                documents.spec("policies", name)["select"] =
+                    if only { select } else { json!({"pools": [pool]}) };
+                for other in policies.iter().skip(1) {
+                    let others: Vec<&String> = pools.iter().filter(|p| **p != pool).collect();
+                    documents.spec("policies", other)["select"] = json!({"pools": others});
+                }
+                format!("policy {name} selects others")
+            }
+            None => "nothing".to_owned(),
+        },
+        17 => match pool {
+            // Nodes come to it by their label.
+            Some(name) => {
+                let mut spec = documents.value["pools"][&name].clone();
+                spec["spec"]["nodeSelector"] = json!({"pool": "new"});
+                documents.value["pools"]["pnew"] = spec;
+                "a pool more".to_owned()
+            }
+            None => "nothing".to_owned(),
+        },
+        18 => {
+            // A cluster goes with its pools.
+            let clusters = documents.names("clusters");
+            match clusters.last().filter(|_| clusters.len() > 1) {
+                Some(cluster) => {
+                    for name in &pools {
+                        if documents.value["pools"][name]["spec"]["cluster"] == json!(cluster) {
+                            remove(documents, "pools", name);
+                        }
+                    }
+                    remove(documents, "clusters", cluster)
+                }
+                None => "nothing".to_owned(),
+            }
+        }
         _ if draw.text("calendar").chance(0.6) => {
             let new = calendar::calendar(draw.text("new"), &drawn, start);
             documents.value["calendars"]["calendar"] = super::documents::named(new);
@@ -264,6 +343,27 @@ fn edit(draw: Draw, documents: &mut Documents, start: Timestamp) -> String {
             _ => "nothing".to_owned(),
         },
     }
+}
+
+/// What people write about a rollout in Git.
+fn control(draw: Draw, documents: &mut Documents) -> String {
+    let policies = documents.names("policies");
+    let Some(policy) = policies.first() else { return "nothing".to_owned() };
+    let node = faults::any_node(draw.text("node"), &documents.pools);
+    let mut spec = json!({"policy": policy, "reason": "drawn"});
+    match draw.text("says").between(0, 4) {
+        0 => spec["state"] = json!("Pause"),
+        1 => spec["state"] = json!("Abort"),
+        2 => spec["skip"] = json!([node.as_str()]),
+        3 => {
+            let pool = draw.text("pool").chance(0.5).then(|| documents.pools[0].name.clone());
+            spec["retry"] = json!([{"what": node.as_str(), "pool": pool, "reason": "drawn"}]);
+        }
+        _ => spec["approve"] = json!([{"wave": "w1", "team": "sre", "by": "ann"}]),
+    }
+    let what = format!("control: {spec}");
+    documents.value["controls"]["control"] = super::documents::named(spec);
+    what
 }
 
 fn remove(documents: &mut Documents, kind: &str, name: &str) -> String {

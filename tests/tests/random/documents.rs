@@ -45,12 +45,13 @@ impl Documents {
     pub fn random(draw: Draw, start: Timestamp) -> Self {
         let clusters = draw.text("clusters").between(1, 3);
         let count = draw.text("pools").between(1, 4).max(clusters.min(2));
-        let mut left = draw.text("nodes").between(3, 24);
+        let most = if draw.text("large").chance(0.1) { 40 } else { 12 };
+        let mut left = draw.text("nodes").between(3, 2 * most);
         let pools: Vec<Pool> = (1..=count)
             .map(|n| {
                 let draw = draw.text("size").number(n);
                 let size = if n == count { left } else { draw.between(1, left.saturating_sub(count - n)) };
-                let size = size.clamp(1, 12);
+                let size = size.clamp(1, most);
                 left = left.saturating_sub(size).max(1);
                 let cluster =
                     format!("c{}", if n <= clusters { n } else { draw.text("c").between(1, clusters) });
@@ -58,7 +59,7 @@ impl Documents {
             })
             .collect();
         let specs =
-            pools.iter().map(|p| (p.name.clone(), pool(draw.text("pool").text(&p.name), p))).collect();
+            pools.iter().map(|p| (p.name.clone(), pool(draw.text("pool").text(&p.name), p, start))).collect();
         let policies = policies(draw.text("policies"), &pools);
         let clusters = (1..=clusters).map(|n| (format!("c{n}"), cluster(draw.text("cluster").number(n), n)));
         let value = json!({
@@ -106,7 +107,7 @@ fn cluster(draw: Draw, n: u64) -> Value {
     })
 }
 
-fn pool(draw: Draw, pool: &Pool) -> Value {
+fn pool(draw: Draw, pool: &Pool, start: Timestamp) -> Value {
     let (model, gpus) =
         [("H100-80GB", 8), ("L40S", 4), ("GB200", 4), ("T4", 1)][draw.text("gpu").between(0, 3) as usize];
     let mut domains = Map::new();
@@ -135,6 +136,10 @@ fn pool(draw: Draw, pool: &Pool) -> Value {
     }
     if draw.text("tenant").chance(0.4) {
         spec["tenant"] = json!(one_of(draw.text("whose"), &["red", "blue"]));
+    }
+    if draw.text("lease").chance(0.06) {
+        let ends = drydock_spec::Period::from_hours(draw.text("ends").between(4, 60)).after(start);
+        spec["leaseUntil"] = json!(ends.to_string());
     }
     if draw.text("host").chance(0.05) {
         spec["driverSource"] = json!("host");
@@ -215,7 +220,7 @@ fn policies(draw: Draw, pools: &[Pool]) -> Map<String, Value> {
         .collect()
 }
 
-fn scope(draw: Draw, pools: &[Pool]) -> Value {
+pub fn scope(draw: Draw, pools: &[Pool]) -> Value {
     let pool = &pools[draw.text("pool").between(0, pools.len() as u64 - 1) as usize];
     match draw.text("scope").between(0, 9) {
         0..=3 => json!({}),
@@ -240,22 +245,25 @@ pub fn budget(draw: Draw, pools: &[Pool]) -> Value {
     if in_flight.chance(0.8) {
         spec["maxInFlight"] = match (in_flight.text("as").between(0, 9), gpus) {
             (0..=3, _) => json!(format!("{}%", in_flight.text("n").between(10, 100))),
-            (_, true) => json!(in_flight.text("n").between(1, 40)),
+            (_, true) => json!(in_flight.text("n").between(8, 40)),
             (_, false) => json!(in_flight.text("n").between(1, 6)),
         };
     }
     let floor = draw.text("floor");
-    if floor.chance(0.5) {
+    // A floor for each of many small parts leaves nothing to be taken, and the document is an error.
+    let small = spec.get("each").is_some_and(|each| !matches!(each.as_str(), Some("cluster" | "region")));
+    if floor.chance(if small { 0.1 } else { 0.4 }) {
         spec["minAvailable"] = if floor.text("as").chance(0.7) {
-            json!(format!("{}%", floor.text("n").between(10, 90)))
+            json!(format!("{}%", floor.text("n").between(10, 65)))
         } else {
-            json!(floor.text("n").between(1, 3))
+            json!(floor.text("n").between(1, 2))
         };
         if floor.text("allow").chance(0.4) {
             spec["brokenAllowance"] = json!(floor.text("allowance").between(0, if gpus { 16 } else { 3 }));
         }
     }
-    spec["atLeastOne"] = json!(draw.text("one").chance(0.5));
+    // Without it, a share of a small fleet is often nothing at all, and the document an error.
+    spec["atLeastOne"] = json!(draw.text("one").chance(0.9));
     if draw.text("domain").chance(0.2) {
         spec["atLeastDomain"] = json!(one_of(draw.text("which"), &["scalableUnit", "nvlinkDomain", "rack"]));
     }
@@ -285,7 +293,10 @@ fn suite(draw: Draw) -> Value {
             json!({"name": "steps", "class": "training", "repeats": draw.text("repeats").between(1, 3)}),
         );
     }
-    if draw.text("empty").chance(0.03) {
+    if draw.text("group").chance(0.15) {
+        checks.push(json!({"name": "together", "class": "training", "on": "group", "timeout": "20m"}));
+    }
+    if draw.text("empty").chance(0.02) {
         checks.clear();
     }
     let run = one_of(draw.text("preflight"), &["same", "same", "driver", "none"]);

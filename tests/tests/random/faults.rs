@@ -1,7 +1,7 @@
 //! Random faults, of every kind there is.
 
 use drydock_plan::NodeId;
-use drydock_sim::{BadNodeHow, Breaks, Draw, FaultSpec, How, Place};
+use drydock_sim::{BadNodeHow, Breaks, DomainPlace, Draw, FaultSpec, How, Place};
 use drydock_spec::{CheckClass, Glob, Period, Version};
 use jiff::Timestamp;
 
@@ -31,7 +31,22 @@ fn check_word(draw: Draw) -> String {
 fn how(draw: Draw) -> How {
     let check = check_word(draw);
     let back = || draw.text("back").chance(0.7).then(|| Period::from_mins(draw.text("after").between(5, 90)));
-    match draw.text("how").between(0, 7) {
+    match draw.text("how").between(0, 14) {
+        8 => How::Wedges,
+        9 => How::Bricks,
+        10 => How::FailsEarly,
+        11 => How::FailsHalfway,
+        12 => How::NotFound,
+        13 => How::Flaps {
+            every: Period::from_mins(draw.text("every").between(4, 40)),
+            down: Period::from_mins(draw.text("down").between(1, 12)),
+            times: draw.text("times").between(2, 30) as u32,
+        },
+        14 => How::SlowsDown {
+            percent: draw.text("slow").between(10, 60) as u32,
+            over: Period::from_hours(draw.text("over").between(1, 30)),
+            check,
+        },
         0 => How::NotReady,
         1 => How::Hangs,
         2 => How::CrashLoops,
@@ -54,6 +69,46 @@ fn place(draw: Draw, pools: &[Pool]) -> Place {
         3 => Place { layout: "halves".parse().ok(), ..Place::default() },
         _ => Place::default(),
     }
+}
+
+/// The driver of the release that is committed first is bad, mostly everywhere, in a way that any suite sees.
+pub fn plainly_bad(draw: Draw, documents: &Documents) -> Option<FaultSpec> {
+    let release = one_of(draw.text("release"), &["r2", "r2", "r2", "r2", "r3"]);
+    let version = documents.value["releases"][release]["spec"]["components"]["gpu-driver"].as_str()?;
+    let check = "driver".to_owned();
+    let how = match draw.text("how").between(0, 8) {
+        0..=2 => How::ReadyButBroken { check },
+        3 => How::HangsInCheck { check },
+        4 => How::CrashLoops,
+        5 => How::Wedges,
+        6 => How::Bricks,
+        7 => How::LosesNode { back_after: None },
+        _ => How::FailsHalfway,
+    };
+    let place =
+        if draw.text("everywhere").chance(0.7) { Place::default() } else { place(draw, &documents.pools) };
+    Some(FaultSpec::BadVersion {
+        component: "gpu-driver".parse().ok()?,
+        version: Version::new(version),
+        place,
+        how,
+    })
+}
+
+/// A job on some nodes of one pool.
+pub fn gang(draw: Draw, pools: &[Pool], start: Timestamp) -> Option<FaultSpec> {
+    let pool = pools.get(draw.text("pool").between(0, pools.len() as u64 - 1) as usize)?;
+    let first = draw.text("first").between(0, pool.size - 1);
+    let count = draw.text("gang").between(2, 6).min(pool.size - first);
+    let checkpoint =
+        draw.text("writes").chance(0.8).then(|| Period::from_mins(draw.text("every").between(10, 60)));
+    Some(FaultSpec::GangLong {
+        nodes: (first..first + count).map(|n| node(pool, n)).collect(),
+        // Early, so that it is there when something is committed.
+        at: Period::from_mins(draw.text("begins").between(0, 60)).after(start),
+        length: Period::from_mins(draw.text("runs").between(30, 2_000)),
+        checkpoint,
+    })
 }
 
 /// A component with a version of one of the releases that come later.
@@ -106,7 +161,59 @@ pub fn fault(draw: Draw, documents: &Documents, start: Timestamp) -> Option<Faul
     let cluster = node.cluster().parse().ok()?;
     let check = one_of(draw.text("name"), &["vector-add", "all-reduce", "steps"]).parse().ok()?;
     let on_one = || draw.text("one").chance(0.6).then(|| node.clone());
-    Some(match draw.text("kind").between(0, 31) {
+    let later = |name: &str, low, high| Period::from_mins(draw.text(name).between(low, high));
+    let rack = || DomainPlace { key: drydock_spec::DomainKey::Rack, value: Glob::new("*-rack1") };
+    Some(match draw.text("kind").between(0, 50) {
+        32 => FaultSpec::PowerCycle { node, at },
+        33 => FaultSpec::Flaps {
+            node,
+            at,
+            every: later("every", 5, 40),
+            down: later("down", 1, 10),
+            times: draw.text("times").between(2, 40) as u32,
+        },
+        34 => FaultSpec::DomainFails {
+            cluster,
+            domain: rack(),
+            at,
+            kind: draw.text("sick").chance(0.4).then(|| "rail-missing".to_owned()),
+            length: Some(length),
+        },
+        35 => FaultSpec::NodeSlows {
+            node,
+            at,
+            percent: draw.text("slow").between(5, 40) as u32,
+            over: later("over", 10, 900),
+            check: check_word(draw),
+        },
+        36 => FaultSpec::Outliers { check, probability: 0.05, percent: 20 },
+        37 | 38 => {
+            FaultSpec::RegistryAway { cluster: draw.text("one").chance(0.5).then_some(cluster), at, length }
+        }
+        39 => FaultSpec::LayoutLost { component: "gpu-driver".parse().ok()?, place: Place::default() },
+        40 => FaultSpec::Rewrites {
+            component: "gpu-driver".parse().ok()?,
+            version: Version::new("570.1"),
+            after: later("after", 1, 20),
+            place: Place { node: Some(node), ..Place::default() },
+            until: sometimes().map(|p| p.after(at)),
+        },
+        41 => FaultSpec::UncordonFight {
+            node,
+            after: later("after", 1, 10),
+            until: sometimes().map(|p| p.after(at)),
+        },
+        42 => FaultSpec::MissingResult { check, node: on_one(), until: Some(length.after(at)) },
+        43 => FaultSpec::OldReports { probability: 0.3 },
+        44 => FaultSpec::LateCordons { lag: Period::from_secs(draw.text("lag").between(5, 90)) },
+        45 => FaultSpec::DoneBeforeReboot { node: on_one() },
+        46 => FaultSpec::PartnerTaken { check, times: draw.text("times").between(1, 3) as u32 },
+        47 => FaultSpec::GangsHidden { cluster, at, length },
+        48 => FaultSpec::FactsAbsent { cluster, at, length },
+        49 => {
+            FaultSpec::PartialList { cluster, at, length, percent: draw.text("kept").between(0, 80) as u32 }
+        }
+        50 => FaultSpec::NodeAdded { node: NodeId::new(&format!("{}-late", node.as_str())), at, like: node },
         0..=4 => return bad_version(draw, documents, place(draw, pools)),
         5 => {
             FaultSpec::BadLayout { layout: "halves".parse().ok()?, place: place(draw, pools), how: how(draw) }
@@ -145,7 +252,7 @@ pub fn fault(draw: Draw, documents: &Documents, start: Timestamp) -> Option<Faul
             value: draw
                 .text("set")
                 .chance(0.5)
-                .then(|| one_of(draw.text("to"), &["p1", "p2", "none"]).to_owned()),
+                .then(|| one_of(draw.text("to"), &["p1", "p2", "new", "none"]).to_owned()),
         },
         24 => FaultSpec::HandEdit {
             node,

@@ -20,14 +20,14 @@ pub fn judge(case: &Case, run: &Run) -> Vec<String> {
     wrong.extend(summary.budget_violations.iter().take(3).map(|text| format!("budget: {text}")));
     wrong.extend(outcomes(case, run));
     wrong.extend(cordons(run));
-    wrong.extend(drains(case, run));
+    wrong.extend(super::truth::judge(case, run));
     wrong.extend(at_rest(case, run));
     wrong.extend(blame(case, run));
     wrong
 }
 
 /// Trouble that says nothing about a release.
-fn is_innocent(fault: &FaultSpec) -> bool {
+pub fn is_innocent(fault: &FaultSpec) -> bool {
     match fault {
         FaultSpec::Crash { .. }
         | FaultSpec::LostWrites { .. }
@@ -116,7 +116,7 @@ fn outcomes(case: &Case, run: &Run) -> Vec<String> {
     wrong
 }
 
-fn reasons(report: &RolloutReport) -> impl Iterator<Item = &Reason> {
+pub fn reasons(report: &RolloutReport) -> impl Iterator<Item = &Reason> {
     report.waits.iter().chain(report.waves.iter().flat_map(|w| w.waits.iter().map(|w| &w.reason)))
 }
 
@@ -164,27 +164,10 @@ fn cordons(run: &Run) -> Vec<String> {
     if !run.ledger.rollouts.values().all(|r| r.state.is_final() || r.state == RolloutState::Halted) {
         return Vec::new();
     }
-    let left = run.world.inventory().nodes.iter().filter(|(id, seen)| {
-        let record = run.ledger.nodes.get(*id);
-        seen.cordon.own.is_some() && record.is_none_or(|r| r.quarantine.is_none())
-    });
-    left.map(|(id, _)| format!("{id} keeps a cordon without a quarantine")).collect()
-}
-
-/// A visit empties a node once.
-fn drains(case: &Case, run: &Run) -> Option<String> {
-    let forgotten = |f: &FaultSpec| {
-        matches!(
-            f,
-            FaultSpec::NodeDeleted { .. }
-                | FaultSpec::NodeRecreated { .. }
-                | FaultSpec::ForeignUncordon { .. }
-        )
-    };
-    let visits = run.ledger.nodes.values().map(|r| r.epoch.0).max().unwrap_or(0);
-    let drains = u64::from(run.summary.drains);
-    (drains > visits && !case.faults.iter().any(forgotten))
-        .then(|| format!("a node was drained {drains} times, {visits} visits at most"))
+    // The fleet's own knowledge, not what was seen of it.
+    let left =
+        run.world.cordoned().filter(|id| run.ledger.nodes.get(*id).is_none_or(|r| r.quarantine.is_none()));
+    left.map(|id| format!("{id} keeps a cordon without a quarantine")).collect()
 }
 
 /// Where nothing moves any more, planning again changes nothing.
@@ -197,13 +180,10 @@ fn at_rest(case: &Case, run: &Run) -> Option<String> {
         ledger: &run.ledger,
         now: run.world.now(),
     };
-    let first = drydock_planner::plan(&input);
-    let again = drydock_planner::plan(&input);
-    if first != again {
-        return Some("the same input gives two plans".to_owned());
-    }
+    // The last look was at the same world, so nothing is left to be decided; nor is anything left to be asked.
+    let plan = drydock_planner::plan(&input).plan;
     let done = run.summary.outcome.values().all(|word| word != "Unfinished");
-    (done && !first.plan.changes.is_empty()).then(|| format!("not at rest: {:?}", first.plan.changes))
+    (done && !plan.changes.is_empty()).then(|| format!("not at rest: {:?}", plan.changes))
 }
 
 /// Counts of outcomes.

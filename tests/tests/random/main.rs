@@ -12,6 +12,8 @@ mod faults;
 mod judge;
 mod policy;
 mod seeds;
+mod table;
+mod truth;
 
 use std::{
     collections::BTreeMap,
@@ -46,6 +48,7 @@ struct Total {
     passes: u64,
     outcomes: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
+    table: table::Table,
     failures: Vec<(u64, Vec<String>)>,
     budget_violations: u64,
     invariant_violations: u64,
@@ -54,6 +57,7 @@ struct Total {
 fn run(case: &Case, total: &mut Total) -> Vec<String> {
     let run = case.run(false);
     judge::tally(&mut total.outcomes, &run);
+    total.table.add(case, &run);
     total.schedules += 1;
     total.passes += u64::from(run.summary.passes);
     total.budget_violations += run.summary.budget_violations.len() as u64;
@@ -158,7 +162,7 @@ fn random_schedules_break_nothing() {
     );
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!("{:.0} schedules/s, {} passes", total.schedules as f64 / seconds, total.passes);
-    eprintln!("outcomes {:?}\nreasons seen in so many schedules {:?}", total.outcomes, total.reasons);
+    eprintln!("{}", total.table.text(&total.outcomes, &total.reasons, total.schedules));
     if !total.failures.is_empty() {
         report(&total.failures);
     }
@@ -198,6 +202,7 @@ impl Total {
         self.budget_violations += other.budget_violations;
         self.invariant_violations += other.invariant_violations;
         self.failures.extend(other.failures);
+        self.table.join(other.table);
         for (word, n) in other.outcomes {
             *self.outcomes.entry(word).or_default() += n;
         }

@@ -45,8 +45,8 @@ pub fn policy(draw: Draw, pools: &[Pool], select: Value) -> Value {
             "budgetBoost": draw.text("boost").between(0, 2),
         },
         "retry": {
-            "applyAttempts": draw.text("apply").between(1, 3),
-            "checkAttempts": draw.text("check").between(1, 3),
+            "applyAttempts": draw.text("apply").between(1, 4),
+            "checkAttempts": if draw.text("many").chance(0.1) { draw.text("tries").between(8, 20) } else { draw.text("check").between(1, 3) },
             "inconclusiveAttempts": draw.text("inconclusive").between(1, 3),
             "backoff": "30s",
             "backoffMax": minutes("max", 1, 30),
@@ -85,6 +85,7 @@ fn wave(draw: Draw, n: u64, last: bool, pools: &[Pool]) -> Value {
     wave["soak"] = json!({
         "time": one_of(draw.text("soak"), &["0s", "10m", "30m", "2h"]),
         "perBatch": draw.text("per batch").chance(0.3),
+        "minJobsPassed": if draw.text("jobs").chance(0.08) { draw.text("passed").between(1, 3) } else { 0 },
         "minNodeHours": if draw.text("hours").chance(0.15) { draw.text("need").between(1, 4) } else { 0 },
     });
     let gate = |name: &str| {
@@ -106,7 +107,8 @@ fn wave(draw: Draw, n: u64, last: bool, pools: &[Pool]) -> Value {
         failure["consecutive"] = json!(draw.text("in a row").between(1, 3));
     }
     if draw.text("class").chance(0.2) {
-        failure["perClass"] = json!({"driver": draw.text("bear").between(0, 2)});
+        let class = one_of(draw.text("which class"), &["driver", "rdma", "training", "custom"]);
+        failure["perClass"] = json!({class: draw.text("bear").between(0, 2)});
     }
     wave["failure"] = failure;
     wave

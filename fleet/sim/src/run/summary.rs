@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_plan::{Blame, Ledger, LedgerChange, NodeId, PlanReport, ReleaseId, RolloutState, Target};
-use drydock_spec::{Fleet, Period, layout_id};
+use drydock_spec::{Fleet, Period};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -192,7 +192,7 @@ impl Recorder {
                 continue;
             }
             summary.nodes_total += 1;
-            let on_target = runs_target(world, fleet, id);
+            let on_target = world.runs_target(fleet, id);
             let first = self.first.get(id);
             let previous = first.is_some_and(|t| t.release == node.running.id && t.layout == node.layout);
             summary.nodes_on_target += u32::from(on_target);
@@ -230,17 +230,6 @@ fn word(state: &RolloutState) -> String {
         | RolloutState::Superseded
         | RolloutState::Aborted => state.word().to_owned(),
     }
-}
-
-/// The truth, compared with what the documents want of the node's own pool.
-fn runs_target(world: &World, fleet: &Fleet, id: &NodeId) -> bool {
-    let Some(node) = world.nodes.get(id) else { return false };
-    let Some(pool) = fleet.pools.get(&node.pool) else { return false };
-    let Some(release) = fleet.releases.get(&pool.release) else { return false };
-    let wanted = release.vector();
-    let layout = pool.layout.as_ref().and_then(|l| fleet.layouts.get(l)).map(|l| layout_id(l));
-    world.ground.has_all(&node.running.vector, &wanted)
-        && layout.is_none_or(|layout| node.layout.as_ref() == Some(&layout))
 }
 
 fn gpu_hours(world: &World) -> f64 {
