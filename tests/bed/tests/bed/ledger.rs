@@ -284,7 +284,14 @@ async fn install(caller: &Caller) {
             let all = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let is = |kind: &str| all.iter().any(|c| c["type"] == kind && c["status"] == "True");
             // A schema that isn't structural is kept, and nothing of it is checked.
-            Ok(if is("Established") && !is("NonStructuralSchema") { Ok(()) } else { Err(format!("{all:?}")) })
+            if !is("Established") || is("NonStructuralSchema") {
+                return Ok(Err(format!("{all:?}")));
+            }
+            // Established isn't served: for a moment the server answers that its storage begins.
+            let spec = &definition.spec;
+            let uri = format!("/apis/{}/{}/{}", spec.group, spec.versions[0].name, spec.names.plural);
+            caller.get::<Value>(&uri).await?;
+            Ok(Ok(()))
         })
         .await
         .unwrap();
