@@ -55,18 +55,7 @@ impl Scene {
         scene.inventory.clusters.insert("c01".parse().unwrap(), seen);
         for n in 0..nodes {
             scene.inventory.nodes.insert(id(n), observed("1"));
-            let part = Assignment {
-                rollout: RolloutId::new("h100-1"),
-                pool: "h100".parse().unwrap(),
-                wave: 0,
-                target: target("2"),
-                exposed: None,
-                deferrals: 0,
-                batch: None,
-                carries: Vec::new(),
-                outcome: None,
-                ended: None,
-            };
+            let part = Assignment::new(RolloutId::new("h100-1"), "h100".parse().unwrap(), 0, target("2"));
             let record = NodeRecord { assignment: Some(part), ..NodeRecord::default() };
             scene.apply(LedgerChange::Node(id(n), Box::new(record)));
         }
@@ -165,6 +154,8 @@ fn visit(now: Timestamp) -> Visit {
 
 fn observed(version: &str) -> ObservedNode {
     ObservedNode {
+        uid: Arc::from(""),
+        contested: Vec::new(),
         pool: Some("h100".parse().unwrap()),
         labels: BTreeMap::new(),
         domains: Default::default(),
@@ -217,6 +208,7 @@ fn rollout() -> RolloutRecord {
         halt: None,
         child: None,
         superseded_by: None,
+        rounds: Default::default(),
         head_of_line: None,
         passed_over: Vec::new(),
         jobs_waited_for: BTreeMap::new(),

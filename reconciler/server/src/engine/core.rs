@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use drydock_plan::{Inventory, PlanReport, Planned, Reason, RolloutReport};
+use drydock_plan::{PlanReport, Planned, Reason, RolloutReport};
 use drydock_planner::{Input, PoolTarget, check::check, cut_down, plan, pool_targets};
 use drydock_source::SourceState;
 use drydock_spec::PoolName;
