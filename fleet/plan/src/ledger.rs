@@ -53,6 +53,24 @@ pub struct Command {
     pub done: bool,
 }
 
+impl CommandKind {
+    /// It lets this be tried again on this pool.
+    #[must_use]
+    pub fn retries(&self, on: &PoolName, tried: &ReleaseId) -> bool {
+        match self {
+            Self::RetryRelease { release, pool } => {
+                release == tried && pool.as_ref().is_none_or(|only| only == on)
+            }
+            Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::Abort { .. }
+            | Self::Approve { .. }
+            | Self::Skip { .. }
+            | Self::RetryNode { .. } => false,
+        }
+    }
+}
+
 /// What a person can say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
@@ -75,8 +93,11 @@ pub enum CommandKind {
     Skip {
         node: NodeId,
     },
+    /// A release is tried again: on one pool, or on all that it failed on.
     RetryRelease {
         release: ReleaseId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<PoolName>,
     },
     RetryNode {
         node: NodeId,

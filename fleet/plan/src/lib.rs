@@ -16,6 +16,7 @@ pub mod plan;
 pub mod reason;
 pub mod report;
 pub mod rollout;
+mod wave;
 
 pub use action::*;
 pub use ids::*;
@@ -26,5 +27,6 @@ pub use plan::*;
 pub use reason::*;
 pub use report::*;
 pub use rollout::*;
+pub use wave::*;
 
 pub use drydock_spec::{LayoutId, ReleaseId, ReleaseVector};

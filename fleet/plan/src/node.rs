@@ -221,6 +221,9 @@ pub struct SkipNote {
     /// How often in a row it was left out for this reason.
     #[serde(default)]
     pub times: u32,
+    /// Who said so, where a person did: `git CONTROL: why` lasts as long as it stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A reservation and the way through it. Written before the first side effect.

@@ -121,7 +121,22 @@ pub enum Reason {
     /// Its hardware, as it is seen, and the release don't go together.
     Incompatible { why: String },
     /// A person ended a rollout to the same target; it starts again when the target changes or someone says `retry`.
-    AbortedBefore { rollout: RolloutId },
+    AbortedBefore {
+        rollout: RolloutId,
+        /// Who ended it, and why.
+        #[serde(default)]
+        by: Option<String>,
+        /// What `retry` is said about.
+        #[serde(default)]
+        release: Option<ReleaseId>,
+    },
+    /// No policy selects its pool, so nothing moves it.
+    NoPolicy { pool: PoolName },
+    /// It differs from Git in something that drydock doesn't move here: it only looks at it, or the release doesn't name
+    /// it.
+    LeftToOthers { component: ComponentName, running: Option<String>, wanted: Option<String> },
+    /// A control in Git names something that doesn't exist.
+    ControlNamesNothing { control: String, what: String },
 
     // Waits of a node in flight.
     /// The facts are older than the intent.
@@ -225,6 +240,9 @@ impl Reason {
             Self::Rejected { .. } => "rejected",
             Self::Incompatible { .. } => "incompatible",
             Self::AbortedBefore { .. } => "abortedBefore",
+            Self::NoPolicy { .. } => "noPolicy",
+            Self::LeftToOthers { .. } => "leftToOthers",
+            Self::ControlNamesNothing { .. } => "controlNamesNothing",
             Self::InventoryOlderThanPlan {} => "inventoryOlderThanPlan",
             Self::Preflight { .. } => "preflight",
             Self::Cordoning { .. } => "cordoning",
@@ -291,6 +309,9 @@ impl Reason {
             | Self::Rejected { .. }
             | Self::Incompatible { .. }
             | Self::AbortedBefore { .. }
+            | Self::NoPolicy { .. }
+            | Self::LeftToOthers { .. }
+            | Self::ControlNamesNothing { .. }
             | Self::InventoryOlderThanPlan {}
             | Self::UnitBarrier { .. }
             | Self::Returning { .. } => None,

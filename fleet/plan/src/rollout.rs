@@ -9,7 +9,9 @@ use drydock_spec::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Blame, Evidence, FailureClass, GangId, NodeId, RolloutId, Target, UnitId};
+use crate::{
+    Blame, Evidence, FailureClass, GangId, NodeId, RolloutId, Target, UnitId, WaveRecord, WaveState,
+};
 
 /// The commit a rollout is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,10 +27,11 @@ pub struct CommitRef {
 }
 
 impl CommitRef {
-    /// The first seven characters, as Git shows them.
+    /// The first seven digits, as Git shows them; a name that is no commit's id is shown whole.
     #[must_use]
     pub fn short(&self) -> &str {
-        self.id.get(..7).unwrap_or(&self.id)
+        let digits = |head: &&str| head.bytes().all(|b| b.is_ascii_hexdigit());
+        self.id.get(..7).filter(digits).unwrap_or(&self.id)
     }
 }
 
@@ -53,6 +56,13 @@ pub struct RolloutRecord {
     pub security: bool,
     /// State.
     pub state: RolloutState,
+    /// While it is paused: what keeps it paused besides the reason in its state, oldest first. Each ends by itself, and
+    /// it runs again when none is left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_paused: Vec<PauseReason>,
+    /// When somebody last said that it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Timestamp>,
     /// When it was made.
     pub created: Timestamp,
     /// When it reached a state that doesn't change any more.
@@ -127,6 +137,22 @@ pub struct NewRollout {
 }
 
 impl RolloutRecord {
+    /// Everything that keeps it paused, oldest first.
+    pub fn pauses(&self) -> impl Iterator<Item = &PauseReason> {
+        let first = match &self.state {
+            RolloutState::Paused(why) => Some(why),
+            RolloutState::Rejected { .. }
+            | RolloutState::Running
+            | RolloutState::Halted
+            | RolloutState::RollingBack
+            | RolloutState::Succeeded
+            | RolloutState::RolledBack
+            | RolloutState::RollbackBlocked
+            | RolloutState::Superseded
+            | RolloutState::Aborted => None,
+        };
+        first.into_iter().chain(&self.also_paused)
+    }
     /// A rollout that runs and of which nothing is done yet.
     #[must_use]
     pub fn new(new: NewRollout) -> Self {
@@ -142,6 +168,8 @@ impl RolloutRecord {
             targets,
             security,
             state: RolloutState::Running,
+            also_paused: Vec::new(),
+            resumed: None,
             created,
             ended: None,
             failures: Vec::new(),
@@ -181,6 +209,15 @@ pub enum RolloutKind {
 }
 
 impl RolloutKind {
+    /// It takes nodes to what was proven on them, whoever asked for it. Freezes and windows hold back what is new; budgets
+    /// cover it as a way back.
+    #[must_use]
+    pub const fn is_way_back(&self) -> bool {
+        match self {
+            Self::Forward => false,
+            Self::Rollback { .. } | Self::Revert => true,
+        }
+    }
     /// drydock made it by itself after a halt.
     #[must_use]
     pub const fn is_automatic(&self) -> bool {
@@ -282,81 +319,41 @@ pub enum PauseReason {
     },
 }
 
-/// A wave of a rollout.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WaveRecord {
-    /// Its name.
-    pub name: WaveName,
-    /// State.
-    pub state: WaveState,
-    /// Number of the batch that is open or was last, from 1; 0 before the first.
-    pub batch: u32,
-    /// Units the open batch may hold.
-    pub batch_size: u32,
-    /// Units it was given so far.
-    pub in_batch: u32,
-    /// When the wave began to run.
-    pub started: Option<Timestamp>,
-    /// When it ended.
-    pub ended: Option<Timestamp>,
-    /// When the last of its nodes returned; the soak counts from here.
-    pub last_return: Option<Timestamp>,
-    /// Units of it that were attempted.
-    pub attempted: u32,
-    /// Nodes that were lost.
-    pub lost: u32,
-    /// Batches in which somebody passed: the next one grows from these alone.
-    #[serde(default)]
-    pub grown: u32,
-    /// Nodes drawn in place of others that dropped out, since a person last said to go on.
-    #[serde(default)]
-    pub drawn: u32,
-    /// Nodes that had dropped out when a person last said to go on without them.
-    #[serde(default)]
-    pub excused: u32,
-}
-
-impl WaveRecord {
-    /// A wave that hasn't begun.
+impl PauseReason {
+    /// Both are the same cause, however it is worded now: one thing that ends by itself.
     #[must_use]
-    pub const fn new(name: WaveName) -> Self {
-        Self {
-            name,
-            state: WaveState::Pending,
-            batch: 0,
-            batch_size: 0,
-            in_batch: 0,
-            started: None,
-            ended: None,
-            last_return: None,
-            attempted: 0,
-            lost: 0,
-            grown: 0,
-            drawn: 0,
-            excused: 0,
+    pub fn is_same_cause(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Control { by: a }, Self::Control { by: b }) => speaker(a) == speaker(b),
+            (Self::Inconclusive { node: a, .. }, Self::Inconclusive { node: b, .. }) => a == b,
+            (Self::NothingPassed { wave: a, .. }, Self::NothingPassed { wave: b, .. }) => a == b,
+            (Self::Deadline, Self::Deadline) | (Self::Aborting { .. }, Self::Aborting { .. }) => true,
+            (
+                Self::Control { .. }
+                | Self::Inconclusive { .. }
+                | Self::NothingPassed { .. }
+                | Self::Deadline
+                | Self::Aborting { .. },
+                _,
+            ) => false,
+        }
+    }
+    /// The `RolloutControl` that says it, where one does.
+    #[must_use]
+    pub fn control(&self) -> Option<&str> {
+        match self {
+            Self::Control { by } => speaker(by).strip_prefix("git "),
+            Self::Inconclusive { .. }
+            | Self::NothingPassed { .. }
+            | Self::Deadline
+            | Self::Aborting { .. } => None,
         }
     }
 }
 
-/// State of a wave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum WaveState {
-    /// The wave before it isn't complete.
-    Pending,
-    /// An approval is awaited before it starts.
-    GatedBefore,
-    /// Nodes are admitted.
-    Running,
-    /// All nodes are settled; time passes.
-    Soaking,
-    /// An approval is awaited after it.
-    GatedAfter,
-    /// Done.
-    Complete,
-    /// It had no nodes.
-    Skipped,
-    /// The rollout halted or ended in it.
-    Failed,
+/// Who says it, of `who: why`.
+fn speaker(by: &str) -> &str {
+    by.split_once(": ").map_or(by, |(who, _)| who)
 }
 
 /// A failure whose blame is settled.

@@ -179,7 +179,11 @@ impl Pass<'_> {
         let nodes = self.wave_nodes(&rollout.id, w);
         let earlier = nodes.iter().filter(in_flight).count();
         let unsettled = u32::try_from(earlier).unwrap_or(u32::MAX);
-        (unsettled > 0).then(|| Reason::BatchFull { batch: record.batch, size: record.batch_size, unsettled })
+        (unsettled > 0).then_some(Reason::BatchFull {
+            batch: record.batch,
+            size: record.batch_size,
+            unsettled,
+        })
     }
 
     /// Why the next batch doesn't open yet.

@@ -2,7 +2,7 @@
 
 use drydock_plan::{Course, Reason, RolloutEvent, Step, Visit, VisitEnd, WaveState};
 
-use crate::pass::Pass;
+use crate::{pass::Pass, units::Unit};
 
 impl Pass<'_> {
     /// The step is done. A node alone goes on; one of several waits for the others of its unit.
@@ -120,6 +120,9 @@ impl Pass<'_> {
             for &j in members {
                 let Some(mate) = self.rec(j).visit.clone() else { continue };
                 if self.untouched(j, &mate) {
+                    // Should admission see it otherwise, the two don't go round and round.
+                    let rest = self.strategy(j).map(|s| s.retry.deferred_cooldown).unwrap_or_default();
+                    self.edit(j).not_before = Some(rest.after(self.now()));
                     self.log_given_back(j, &why);
                     self.leave(j, VisitEnd::GivenBack);
                 }
@@ -160,12 +163,15 @@ impl Pass<'_> {
                 usual.as_millis().saturating_sub(spent.min(PREPARED.as_millis())),
             )
         };
-        let movement = self.movement(&rollout, (rest(p50), rest(p90)));
+        let movement = self.movement(i, &rollout, (rest(p50), rest(p90)));
         let pool = self.frame.nodes[i].pool;
         if let Some(reason) = pool.and_then(|pool| self.closed(i, pool, movement)) {
             return Some(reason);
         }
-        self.floor_broken(members)
+        let unit =
+            Unit { id: visit.unit.clone(), nodes: members.to_vec(), atomic: visit.atomic, gangs: Vec::new() };
+        let asking = self.asking(&unit, &rollout);
+        self.floor_broken(members, asking)
     }
 
     fn cross(&mut self, i: usize, step: &Step) {

@@ -190,8 +190,6 @@ impl<'a> Cutter<'a> {
                 // No more than this very plan has counted.
                 let entered = old.filter(|o| o.batch == wave.batch).map_or(0, |o| o.in_batch);
                 wave.in_batch -= left.min(wave.in_batch.saturating_sub(entered));
-                let tried = old.map_or(0, |o| o.attempted);
-                wave.attempted -= left.min(wave.attempted.saturating_sub(tried));
             }
         }
         let written: BTreeSet<&NodeId> = changes.iter().filter_map(node_of).collect();

@@ -1,7 +1,9 @@
 //! `why NODE`: every rule that refuses, not only the first.
 
-use drydock_plan::{NodeId, Reason, RolloutId, Target, WaveState};
-use drydock_spec::PoolName;
+use std::collections::BTreeSet;
+
+use drydock_plan::{ApplyItem, Assignment, NodeId, Reason, RolloutId, Target, WaveState};
+use drydock_spec::{ComponentName, PoolName};
 use jiff::Timestamp;
 
 use crate::{Input, pass::Pass};
@@ -36,15 +38,8 @@ pub struct Explanation {
 pub fn why(input: &Input<'_>, node: &NodeId) -> Option<Explanation> {
     let mut pass = Pass::new(*input);
     let i = pass.frame.find(node)?;
-    pass.close_gone_nodes();
-    pass.identify();
-    pass.take_intents();
-    pass.follow_git();
-    pass.step_nodes();
-    pass.judge_rollouts();
-    pass.step_soaking();
-    pass.step_waves();
-    pass.finish_rollouts();
+    pass.asked = Some(i);
+    crate::go_on(&mut pass);
     let waits_for = pass.explain(i);
     let view = pass.frame.nodes[i];
     let wanted = view.pool.and_then(|p| pass.frame.pools.get(p)).map(|p| p.target.clone());
@@ -67,19 +62,32 @@ pub fn why(input: &Input<'_>, node: &NodeId) -> Option<Explanation> {
 impl Pass<'_> {
     fn explain(&mut self, i: usize) -> Vec<Reason> {
         // What the steps of the pass have said about this very node.
-        let me = self.frame.nodes[i].id.clone();
-        let mut reasons: Vec<Reason> = self
-            .waits
-            .values()
-            .flatten()
-            .filter(|w| w.nodes == 1 && w.example.as_ref() == Some(&me))
-            .map(|w| w.reason.clone())
-            .collect();
-        let record = self.rec(i);
-        let Some(a) = record.assignment.clone() else { return self.explain_outside(i, reasons) };
-        if record.visit.is_some() || record.soak.is_some() || a.outcome.is_some() {
-            return reasons;
+        let mut reasons = std::mem::take(&mut self.told);
+        if let Some((since, error)) = self.frame.stale(i)
+            && let Ok(cluster) = self.frame.nodes[i].id.cluster().parse()
+        {
+            reasons.push(Reason::ClusterUnreachable { cluster, since: *since, error: error.clone() });
         }
+        let record = self.rec(i);
+        match record.assignment.clone() {
+            None => reasons.extend(self.explain_outside(i)),
+            Some(a) if a.outcome.is_some() => reasons.extend(self.explain_ended(i, &a)),
+            Some(_) if record.visit.is_some() || record.soak.is_some() => {}
+            Some(a) => reasons.extend(self.explain_waiting(i, &a)),
+        }
+        reasons.extend(self.left_to_others(i));
+        let mut seen: Vec<Reason> = Vec::new();
+        for reason in reasons {
+            if !seen.contains(&reason) {
+                seen.push(reason);
+            }
+        }
+        seen
+    }
+
+    /// It is part of a rollout, and its turn is still to come.
+    fn explain_waiting(&mut self, i: usize, a: &Assignment) -> Vec<Reason> {
+        let mut reasons = Vec::new();
         let Some(rollout) = self.rollout(&a.rollout).cloned() else { return reasons };
         let visiting = self.visiting();
         let open =
@@ -99,6 +107,8 @@ impl Pass<'_> {
             }
             None => {}
         }
+        // Whatever wave is open: a pause holds all of them, and every cause of it is told.
+        reasons.extend(rollout.pauses().map(|why| Reason::Paused { why: why.clone() }));
         reasons.extend(self.ineligible(i, &rollout));
         let pending = self.pending(&a.rollout, a.wave);
         let eligible: Vec<usize> =
@@ -110,28 +120,56 @@ impl Pass<'_> {
             reasons.extend(self.unit_reasons(&unit, &rollout, &clusters, true));
             reasons.extend(self.head_reason(&unit, &rollout));
         }
-        let mut seen: Vec<Reason> = Vec::new();
-        for reason in reasons {
-            if !seen.contains(&reason) {
-                seen.push(reason);
-            }
-        }
-        seen
-    }
-
-    fn explain_outside(&mut self, i: usize, mut reasons: Vec<Reason>) -> Vec<Reason> {
-        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
-        let Some((policy, target)) = pool.and_then(|p| Some((p.policy?.1, p.target.clone()))) else {
-            return reasons;
-        };
-        if self.needs(i, &target).is_empty() {
-            return reasons;
-        }
-        if let Some(reason) = self.left_alone(i, &target, policy)
-            && !reasons.contains(&reason)
-        {
-            reasons.push(reason);
+        if reasons.is_empty() {
+            // No rule refuses it alone. What admission says in this pass, with the others beside it, is what is left.
+            self.admit();
+            reasons.append(&mut self.told);
         }
         reasons
+    }
+
+    /// Its part in an open rollout is over. Where it still differs from Git, that is why.
+    fn explain_ended(&mut self, i: usize, a: &Assignment) -> Vec<Reason> {
+        let differs = !self.needs(i, &a.target).is_empty() || self.rec(i).quarantine.is_some();
+        if !differs {
+            return Vec::new();
+        }
+        let Some(rollout) = self.rollout(&a.rollout).cloned() else { return Vec::new() };
+        let left = self.left_alone(i, &a.target, &rollout.strategy);
+        vec![left.unwrap_or(Reason::HeldBy { rollout: a.rollout.clone() })]
+    }
+
+    fn explain_outside(&mut self, i: usize) -> Vec<Reason> {
+        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
+        let Some((policy, target)) = pool.and_then(|p| Some((p.policy?.1, p.target.clone()))) else {
+            return Vec::new();
+        };
+        if self.needs(i, &target).is_empty() && self.rec(i).quarantine.is_none() {
+            return Vec::new();
+        }
+        self.left_alone(i, &target, policy).into_iter().collect()
+    }
+
+    /// In what it differs from Git that drydock doesn't move: it only looks at it, or the release doesn't name it.
+    fn left_to_others(&self, i: usize) -> Vec<Reason> {
+        let node = &self.frame.nodes[i];
+        let Some(pool) = node.pool.and_then(|p| self.frame.pools.get(p)) else { return Vec::new() };
+        let moved: BTreeSet<ComponentName> = self
+            .differences(i, &pool.target)
+            .iter()
+            .filter_map(|item| match item {
+                ApplyItem::Component(name) => Some(name.clone()),
+                ApplyItem::Layout => None,
+            })
+            .collect();
+        let changes = node.obs.running.vector.changes(&pool.vector);
+        let others = changes.into_iter().filter(|change| !moved.contains(change.component));
+        others
+            .map(|change| Reason::LeftToOthers {
+                component: change.component.clone(),
+                running: change.from.map(|v| v.version.to_string()),
+                wanted: change.to.map(|v| v.version.to_string()),
+            })
+            .collect()
     }
 }

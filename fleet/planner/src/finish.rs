@@ -1,8 +1,8 @@
 //! Ends: of visits, and of rollouts.
 
 use drydock_plan::{
-    Blame, HaltLimit, NodeOutcome, PauseReason, RolloutEvent, RolloutId, RolloutKind, RolloutRecord,
-    RolloutState, SkipReason, Soak, VisitEnd, WaveState,
+    Blame, HaltLimit, NodeOutcome, PauseReason, RolloutEvent, RolloutId, RolloutRecord, RolloutState,
+    SkipReason, Soak, VisitEnd, WaveState,
 };
 use drydock_spec::FailureAction;
 
@@ -71,8 +71,9 @@ impl Pass<'_> {
                     a.batch = None;
                 }
                 // In this very pass, or admission would take it again before anybody can say so.
-                if end == VisitEnd::GivenBack && self.skip_is_asked(i) {
-                    self.skip(i, SkipReason::Control);
+                let asked = if end == VisitEnd::GivenBack { self.skip_is_asked(i) } else { None };
+                if let Some(by) = asked {
+                    self.skip_for(i, by);
                 } else if end == VisitEnd::GivenBack && self.is_nobodys(i) {
                     self.take_out(i);
                     let node = self.frame.nodes[i].id.clone();
@@ -143,15 +144,12 @@ impl Pass<'_> {
 
     /// All waves are over. It has succeeded if something of it runs what it should, and says how much doesn't.
     fn end_well(&mut self, rollout: &RolloutRecord) {
-        match self.end_of_waves(rollout) {
-            Some(why) => self.close(&rollout.id, RolloutState::Succeeded, &why),
-            // Its nodes, pools or clusters are gone: nobody is left who could say whether it is good.
-            None => self.close(&rollout.id, RolloutState::Superseded, "none of its nodes is left"),
-        }
+        let (state, why) = self.end_of_waves(rollout);
+        self.close(&rollout.id, state, &why);
     }
 
     fn after_halt(&mut self, rollout: &RolloutRecord) {
-        if matches!(rollout.kind, RolloutKind::Rollback { .. }) {
+        if rollout.kind.is_automatic() {
             // Depth one: the way back of a way back is a person's.
             self.close(
                 &rollout.id,

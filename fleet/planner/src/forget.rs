@@ -113,7 +113,7 @@ impl Pass<'_> {
                 CommandKind::RetryNode { node } => {
                     r.failures.iter().any(|f| f.node == *node && f.at <= command.at)
                 }
-                CommandKind::RetryRelease { release } => {
+                CommandKind::RetryRelease { release, .. } => {
                     r.failures.iter().any(|f| f.release == *release && f.at <= command.at)
                         || r.state == RolloutState::Aborted
                             && r.targets.values().any(|t| t.release == *release)

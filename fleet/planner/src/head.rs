@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use drydock_plan::{HeadOfLine, Reason, RolloutId, RolloutKind, RolloutRecord, UnitId, WaveState};
+use drydock_plan::{HeadOfLine, Reason, RolloutId, RolloutRecord, UnitId, WaveState};
 use drydock_spec::DomainKey;
 use jiff::Timestamp;
 
@@ -209,7 +209,7 @@ impl Pass<'_> {
     /// The head whose room this unit would take, if it does. A way back never waits for it: what is broken now is
     /// worse than a unit that waits.
     pub(crate) fn head_reason(&mut self, unit: &Unit, rollout: &RolloutRecord) -> Option<Reason> {
-        if matches!(rollout.kind, RolloutKind::Rollback { .. }) {
+        if unit.nodes.iter().all(|&i| self.goes_back(i, rollout)) {
             return None;
         }
         let heads = self.heads();

@@ -4,7 +4,9 @@
 //!
 //! What must hold: such a node serves again untouched, or verified on what it ran before, or it has had its turn.
 
-use drydock_plan::{Course, Reason, RolloutId, RolloutRecord, RolloutState, Visit, VisitEnd};
+use drydock_plan::{
+    Blame, Course, FailureClass, Reason, RolloutId, RolloutRecord, RolloutState, Visit, VisitEnd,
+};
 
 use crate::pass::Pass;
 
@@ -61,7 +63,6 @@ impl Pass<'_> {
             room -= 1;
             if let Some(wave) = self.edit_rollout(&rollout.id).and_then(|r| r.waves.get_mut(w)) {
                 wave.in_batch += 1;
-                wave.attempted += 1;
             }
         }
         room
@@ -107,7 +108,12 @@ impl Pass<'_> {
     /// An empty room costs GPUs: a node that was touched goes back to what it ran before and is checked there, the others
     /// are given back as they are.
     pub(crate) fn end_of_hold(&mut self, i: usize, visit: &Visit) {
-        if visit.changed {
+        if visit.changed && !self.can_go_back(i, &visit.from) {
+            // A part of a release is on it that can't be taken back by itself: neither way is open, and a person looks.
+            let text = "it was changed in part, and that can't be taken back".to_owned();
+            self.note_evidence(i, FailureClass::Apply, visit.to.clone(), None, text);
+            self.quarantine(i, Blame::Node, FailureClass::Apply);
+        } else if visit.changed {
             if let Some(v) = &mut self.edit(i).visit {
                 v.course = Course::Back;
             }

@@ -1,12 +1,9 @@
-//! What people want of a rollout: by command, or by a `RolloutControl` in Git.
-
-use std::sync::Arc;
+//! What people want of a rollout, by command. What stands in Git is in `controls.rs`.
 
 use drydock_plan::{
-    Command, CommandKind, LedgerChange, NodeId, PauseReason, RolloutId, RolloutRecord, RolloutState,
-    SkipReason, VisitEnd,
+    Command, CommandKind, LedgerChange, NodeId, PauseReason, RolloutId, RolloutState, SkipNote, SkipReason,
+    VisitEnd,
 };
-use drydock_spec::ControlState;
 
 use crate::pass::Pass;
 
@@ -34,18 +31,21 @@ impl Pass<'_> {
     }
 
     /// True when the command needn't be looked at again.
-    fn obey(&mut self, command: &Command) -> bool {
+    pub(crate) fn obey(&mut self, command: &Command) -> bool {
         let by = format!("{}: {}", command.by, command.reason);
         match &command.what {
             CommandKind::Pause { rollout } => {
-                self.pause(rollout, by);
+                let id = self.acting(rollout);
+                self.pause(&id, PauseReason::Control { by: by.clone() }, &by);
                 true
             }
             CommandKind::Resume { rollout } => {
-                if self.rollout(rollout).is_some_and(|r| may_resume(&r.state)) {
-                    self.excuse(rollout);
-                    self.set_state(rollout, RolloutState::Running, &by);
-                } else {
+                let id = self.acting(rollout);
+                self.resume(&id, &by);
+                if !self
+                    .rollout(rollout)
+                    .is_some_and(|r| matches!(r.state, RolloutState::Running | RolloutState::RollingBack))
+                {
                     self.go_back_again(rollout);
                 }
                 true
@@ -56,39 +56,44 @@ impl Pass<'_> {
             }
             // Approvals are counted at the gate.
             CommandKind::Approve { .. } => true,
-            CommandKind::Skip { node } => self.skip_by_control(node),
-            CommandKind::RetryRelease { release } => {
-                let keys: Vec<_> =
-                    self.input.ledger.quarantines.keys().filter(|(_, r)| r == release).cloned().collect();
+            CommandKind::Skip { node } => self.skip_by_control(node, &by),
+            CommandKind::RetryRelease { .. } => {
+                let lifted = |(pool, release): &&(_, _)| command.what.retries(pool, release);
+                let keys: Vec<_> = self.input.ledger.quarantines.keys().filter(lifted).cloned().collect();
                 self.changes.extend(keys.into_iter().map(|(pool, r)| LedgerChange::Release(pool, r)));
                 true
             }
             CommandKind::RetryNode { node } => {
-                self.lift_quarantine(node);
+                self.retry_node(node);
                 true
             }
         }
     }
 
-    fn lift_quarantine(&mut self, node: &NodeId) {
-        if let Some(i) = self.frame.find(node)
-            && self.rec(i).quarantine.is_some()
-        {
-            let now = self.now();
-            let record = self.intend(i);
-            // Somebody's word is no proof: it stays cordoned until its checks have passed.
-            if let Some(q) = &mut record.quarantine {
-                q.retry = Some(now);
-            }
-            record.skipped = None;
-        }
+    /// The rollout that moves nodes: while a halted one is taken back, that is its way back.
+    fn acting(&self, id: &RolloutId) -> RolloutId {
+        let child =
+            self.rollout(id).filter(|r| r.state == RolloutState::RollingBack).and_then(|r| r.child.clone());
+        child.unwrap_or_else(|| id.clone())
     }
 
-    fn pause(&mut self, id: &RolloutId, by: String) {
-        if self.rollout(id).is_some_and(|r| r.state == RolloutState::Running) {
-            let why = by.clone();
-            self.set_state(id, RolloutState::Paused(PauseReason::Control { by }), &why);
+    /// Somebody says that it goes on. What stands in Git ends when it no longer stands there.
+    fn resume(&mut self, id: &RolloutId, by: &str) {
+        let now = self.now();
+        let ends = |why: &PauseReason| match why {
+            PauseReason::Control { .. } => why.control().is_none(),
+            PauseReason::Inconclusive { .. } | PauseReason::NothingPassed { .. } | PauseReason::Deadline => {
+                true
+            }
+            PauseReason::Aborting { .. } => false,
+        };
+        if self.rollout(id).is_some_and(|r| r.pauses().any(ends))
+            && let Some(rollout) = self.edit_rollout(id)
+        {
+            rollout.resumed = Some(now);
         }
+        self.excuse(id);
+        self.end_pause(id, ends, by);
     }
 
     /// Ends a rollout: nodes that haven't begun to apply are returned, the others finish and stay.
@@ -106,25 +111,39 @@ impl Pass<'_> {
         }
     }
 
-    /// Somebody has asked to leave the node out, and that isn't done yet.
-    pub(crate) fn skip_is_asked(&self, i: usize) -> bool {
+    /// Who has asked to leave the node out, where that isn't done yet.
+    pub(crate) fn skip_is_asked(&self, i: usize) -> Option<String> {
         let id = self.frame.nodes[i].id;
         let mut commands = self.input.ledger.commands.values().filter(|c| !c.done);
-        let mut controls = self.input.fleet.controls.values();
-        commands.any(|c| matches!(&c.what, CommandKind::Skip { node } if node == id))
-            || controls.any(|c| c.skip.iter().any(|node| node == id.as_str()))
+        let command = commands.find(|c| matches!(&c.what, CommandKind::Skip { node } if node == id));
+        command.map(|c| format!("{}: {}", c.by, c.reason)).or_else(|| self.skipped_in_git(id))
+    }
+
+    /// Leaves a node out because somebody said so, and remembers who.
+    pub(crate) fn skip_for(&mut self, i: usize, by: String) {
+        self.skip(i, SkipReason::Control);
+        if let Some(note) = &mut self.edit(i).skipped {
+            note.by = Some(by);
+        }
     }
 
     /// True when nothing is left to do about it.
-    fn skip_by_control(&mut self, node: &NodeId) -> bool {
+    pub(crate) fn skip_by_control(&mut self, node: &NodeId, by: &str) -> bool {
         let Some(i) = self.frame.find(node) else { return true };
         let record = self.rec(i);
-        if record.assignment.as_ref().is_none_or(|a| a.outcome.is_some()) || record.soak.is_some() {
+        let Some(assignment) = &record.assignment else {
+            // What stands in Git is asked again in every pass; a command is heard once.
+            if !by.starts_with("git ") {
+                self.skip_ahead(i, by);
+            }
+            return true;
+        };
+        if assignment.outcome.is_some() || record.soak.is_some() {
             return true;
         }
         match &record.visit {
             None => {
-                self.skip(i, SkipReason::Control);
+                self.skip_for(i, by.to_owned());
                 true
             }
             Some(v) if v.step.stage() < 4 && v.course == drydock_plan::Course::Forward => {
@@ -138,92 +157,20 @@ impl Pass<'_> {
         }
     }
 
-    fn take_controls(&mut self) {
-        let controls: Vec<_> =
-            self.input.fleet.controls.iter().map(|(n, c)| (n.to_string(), c.spec.clone())).collect();
-        for (name, control) in &controls {
-            let by = format!("git {name}: {}", control.reason.as_deref().unwrap_or("no reason given"));
-            for rollout in self.controlled(control) {
-                match control.state {
-                    ControlState::Run => {}
-                    ControlState::Pause => self.pause(&rollout.id, by.clone()),
-                    ControlState::Abort => self.abort(&rollout.id, &by),
-                }
-            }
-            for node in &control.skip {
-                self.skip_by_control(&NodeId::new(node));
-            }
-            for retry in &control.retry {
-                self.retry_from_git(name, retry);
-            }
-        }
-        self.unpause_from_git(&controls);
-    }
-
-    fn controlled(&self, control: &drydock_spec::ControlSpec) -> Vec<Arc<RolloutRecord>> {
-        let named = |r: &&Arc<RolloutRecord>| control.rollout.as_ref().is_none_or(|id| id == r.id.as_str());
-        self.rollouts
-            .values()
-            .filter(|r| r.policy == control.policy && !r.state.is_final())
-            .filter(named)
-            .cloned()
-            .collect()
-    }
-
-    /// A pause that stood in Git ends when it no longer stands there.
-    fn unpause_from_git(&mut self, controls: &[(String, drydock_spec::ControlSpec)]) {
-        for id in self.open_ids() {
-            let Some(rollout) = self.rollout(&id).cloned() else { continue };
-            let RolloutState::Paused(PauseReason::Control { by }) = &rollout.state else { continue };
-            let still = controls.iter().any(|(_, c)| {
-                c.state == ControlState::Pause
-                    && c.policy == rollout.policy
-                    && c.rollout.as_ref().is_none_or(|r| r == id.as_str())
-            });
-            if by.starts_with("git ") && !still {
-                self.set_state(&id, RolloutState::Running, "the pause is gone from Git");
-            }
-        }
-    }
-
-    /// A retry that stands in Git counts once: what it said is remembered as a command, so that it doesn't lift the
-    /// next quarantine as well.
-    fn retry_from_git(&mut self, control: &str, retry: &drydock_spec::Retry) {
-        let by = format!("git {control}");
-        let what = match retry.what.parse() {
-            Ok(release) => CommandKind::RetryRelease { release },
-            Err(_) => CommandKind::RetryNode { node: NodeId::new(&retry.what) },
+    /// It is in no rollout yet: it isn't taken into one to what Git says now.
+    fn skip_ahead(&mut self, i: usize, by: &str) {
+        let now = self.now();
+        let Some(target) =
+            self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)).map(|p| p.target.clone())
+        else {
+            return;
         };
-        let known = self.input.ledger.commands.values();
-        if known.into_iter().any(|c| c.by == by && c.what == what && c.reason == retry.reason) {
+        let known = self.rec(i).skipped.as_ref();
+        let same = known.is_some_and(|n| n.target == target && n.reason == SkipReason::Control);
+        if same || self.differences(i, &target).is_empty() {
             return;
         }
-        let command = Command { at: self.now(), by, reason: retry.reason.clone(), what, done: true };
-        if self.obey(&command) {
-            let added = self.changes.iter().filter(|c| matches!(c, LedgerChange::Command(..))).count() as u64;
-            let last = self.input.ledger.commands.keys().next_back().copied().unwrap_or(0);
-            self.changes.push(LedgerChange::Command(last + added + 1, command));
-        }
-    }
-}
-
-fn may_resume(state: &RolloutState) -> bool {
-    match state {
-        RolloutState::Paused(why) => match why {
-            PauseReason::Control { .. }
-            | PauseReason::Inconclusive { .. }
-            | PauseReason::NothingPassed { .. }
-            | PauseReason::Deadline => true,
-            PauseReason::Aborting { .. } => false,
-        },
-        RolloutState::Rejected { .. }
-        | RolloutState::Running
-        | RolloutState::Halted
-        | RolloutState::RollingBack
-        | RolloutState::Succeeded
-        | RolloutState::RolledBack
-        | RolloutState::RollbackBlocked
-        | RolloutState::Superseded
-        | RolloutState::Aborted => false,
+        let by = Some(by.to_owned());
+        self.edit(i).skipped = Some(SkipNote { target, reason: SkipReason::Control, at: now, times: 1, by });
     }
 }

@@ -14,6 +14,7 @@ mod budgets;
 mod calendar;
 pub mod check;
 mod combination;
+mod controls;
 mod create;
 mod cut;
 mod desired;
@@ -33,12 +34,15 @@ mod identity;
 mod intents;
 mod jobs;
 mod judge;
+mod left_alone;
 mod membership;
 mod memory;
 mod order;
 mod pass;
+mod pauses;
 mod report;
 mod retried;
+mod retry;
 mod rollback;
 mod rules;
 mod shared;
@@ -84,6 +88,14 @@ pub struct Input<'a> {
 /// Decides what to do now.
 pub fn plan(input: &Input<'_>) -> Planned {
     let mut pass = pass::Pass::new(*input);
+    go_on(&mut pass);
+    pass.admit();
+    pass.forget();
+    pass.finish()
+}
+
+/// Everything of a pass before something new begins; `why` takes the same steps, and then asks what admission would say.
+fn go_on(pass: &mut pass::Pass<'_>) {
     pass.close_gone_nodes();
     pass.identify();
     pass.take_intents();
@@ -94,7 +106,4 @@ pub fn plan(input: &Input<'_>) -> Planned {
     pass.step_retried();
     pass.step_waves();
     pass.finish_rollouts();
-    pass.admit();
-    pass.forget();
-    pass.finish()
 }

@@ -31,7 +31,7 @@ impl Pass<'_> {
             || record.quarantine.is_some()
             || record.not_before.is_some_and(|at| at > self.now())
             || self.frame.stale(i).is_some()
-            || self.skip_is_asked(i);
+            || self.skip_is_asked(i).is_some();
         let visit = record.visit.as_ref();
         Drawback {
             cannot_go,

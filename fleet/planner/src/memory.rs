@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use drydock_plan::{
-    Blame, Command, CommandKind, LayoutId, LedgerChange, RolloutId, RolloutKind, RolloutRecord, RolloutState,
-    Target,
+    Blame, Command, LayoutId, LedgerChange, RolloutId, RolloutKind, RolloutRecord, RolloutState, Target,
 };
 use drydock_spec::{ComponentName, ComponentVersion, PoolName, ReleaseId, layout_id};
 
@@ -47,10 +46,7 @@ impl Pass<'_> {
                     self.rollout(&why.rollout).map(|r| self.brought_where_it_failed(r)).unwrap_or_default();
                 !failed.is_empty() && failed.iter().all(|(name, version)| vector.0.get(name) == Some(version))
             })?;
-        let said = |c: &Command| {
-            c.at >= why.since
-                && matches!(&c.what, CommandKind::RetryRelease { release } if *release == target.release)
-        };
+        let said = |c: &Command| c.at >= why.since && c.what.retries(pool, &target.release);
         let retried = self.input.ledger.commands.values().any(said);
         let good = |i: usize| self.rec(i).last_known_good.as_ref() == Some(target);
         let proven = || {

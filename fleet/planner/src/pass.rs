@@ -37,6 +37,9 @@ pub(crate) struct Pass<'a> {
     /// Reasons by rollout and wave; no rollout means nodes outside any.
     pub waits: BTreeMap<(Option<RolloutId>, u16), Vec<Wait>>,
     pub wake: Option<Timestamp>,
+    /// The node that somebody asks about, and what the steps say of it.
+    pub asked: Option<usize>,
+    pub told: Vec<Reason>,
     needs: RefCell<BTreeMap<NeedKey, Rc<[ApplyItem]>>>,
     pub counters: Option<Counters>,
     /// Units that go first; found when first asked for.
@@ -44,7 +47,7 @@ pub(crate) struct Pass<'a> {
     /// Nodes by rollout and wave; made when first asked for, forgotten when an assignment changes.
     roster: RefCell<Option<Rc<Roster>>>,
     /// Why calendars keep nodes from starting, by what they are about and by the kind of movement.
-    pub calendars: RefCell<BTreeMap<(usize, Vec<bool>, Movement), Option<Reason>>>,
+    pub calendars: RefCell<Calendars>,
     /// Sizes of domains, by kind; made when first asked for.
     domain_sizes: RefCell<BTreeMap<DomainKey, DomainSizes<'a>>>,
     /// Why a release can't run on what nodes show, by product, pool and GPUs: thousands of nodes show the same.
@@ -57,6 +60,9 @@ pub(crate) struct Pass<'a> {
 
 /// Releases that were looked at for a product, in a pool, with so many GPUs a node.
 pub(crate) type Misfits<'a> = BTreeMap<(&'a str, Option<usize>, u32), Vec<(ReleaseId, Option<String>)>>;
+
+/// Answers of calendars, by pool, by which scopes with a domain hold the node, and by movement.
+pub(crate) type Calendars = BTreeMap<(usize, Vec<bool>, Movement), Option<Reason>>;
 
 /// Nodes of each domain of one kind.
 type DomainSizes<'a> = BTreeMap<Domain<'a>, u32>;
@@ -81,6 +87,8 @@ impl<'a> Pass<'a> {
             remembered: BTreeSet::new(),
             waits: BTreeMap::new(),
             wake: None,
+            asked: None,
+            told: Vec::new(),
             needs: RefCell::new(BTreeMap::new()),
             counters: None,
             heads: None,
@@ -194,6 +202,7 @@ impl<'a> Pass<'a> {
         if rollout.state == state {
             return;
         }
+        rollout.also_paused.clear();
         let (from, to) = (rollout.state.word().to_owned(), state.word().to_owned());
         if state.is_final() {
             rollout.ended = Some(now);
@@ -280,7 +289,20 @@ impl<'a> Pass<'a> {
             None => (None, 0),
         };
         let example = self.frame.nodes[i].id.clone();
+        self.tell(i, &reason);
         self.wait_many(key, reason, 1, Some(example));
+    }
+    /// The same for nodes outside any rollout.
+    pub(crate) fn wait_all(&mut self, nodes: &[usize], reason: Reason) {
+        nodes.iter().for_each(|&i| self.tell(i, &reason));
+        let example = nodes.first().map(|&i| self.frame.nodes[i].id.clone());
+        self.wait_many((None, 0), reason, u32::try_from(nodes.len()).unwrap_or(u32::MAX), example);
+    }
+    /// Notes of different nodes that say the same are folded into one; whoever asks about a node gets its own.
+    fn tell(&mut self, i: usize, reason: &Reason) {
+        if self.asked == Some(i) && !self.told.contains(reason) {
+            self.told.push(reason.clone());
+        }
     }
     pub(crate) fn wait_many(
         &mut self,

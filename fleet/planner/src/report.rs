@@ -68,19 +68,19 @@ impl Pass<'_> {
         PlanReport { rollouts, holds, wake: self.wake, violations: Vec::new() }
     }
 
-    /// A rollout that was halted waits for a person, also where none of its nodes waits any more.
+    /// A rollout that stays halted waits for a person, also where none of its nodes waits any more.
     fn name_who_waits(&self, reports: &mut [RolloutReport]) {
         for (rollout, report) in self.rollouts.values().zip(reports) {
             let said = |w: &WaveReport| w.waits.iter().any(|w| matches!(w.reason, Reason::Halted { .. }));
-            if rollout.state != RolloutState::Halted || report.waves.iter().any(said) {
+            let mut visits = (0..self.frame.nodes.len()).filter_map(|i| self.rec(i).visit.as_ref());
+            if rollout.state != RolloutState::Halted
+                || report.waves.iter().any(said)
+                || visits.any(|visit| visit.rollout == rollout.id)
+            {
                 continue;
             }
-            let visits = (0..self.frame.nodes.len()).filter_map(|i| self.rec(i).visit.as_ref());
-            let in_flight = visits.filter(|visit| visit.rollout == rollout.id).count();
-            report.waits.push(Reason::Halted {
-                since: rollout.halt.as_ref().map_or(rollout.created, |halt| halt.at),
-                in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
-            });
+            let since = rollout.halt.as_ref().map_or(rollout.created, |halt| halt.at);
+            report.waits.push(Reason::Halted { since, in_flight: 0 });
         }
     }
 }

@@ -92,7 +92,12 @@ impl Pass<'_> {
         });
         let due = time.after(since);
         match round {
-            Some(None) => self.intend(i).quarantine = None,
+            Some(None) => {
+                let record = self.intend(i);
+                record.quarantine = None;
+                // It has just passed where it stands, so nothing is left for its cordon to explain.
+                record.released = record.epoch;
+            }
             Some(Some(text)) => self.stays_quarantined(i, &text),
             None if self.now() >= due => self.stays_quarantined(i, "its checks gave no answer"),
             None => self.wake_at(due),

@@ -66,14 +66,37 @@ impl Pass<'_> {
         (p50.saturating_add(CHECKPOINT_P50.min(wait)), p90.saturating_add(wait))
     }
 
-    pub(crate) fn movement(&self, rollout: &RolloutRecord, (p50, p90): (Period, Period)) -> Movement {
+    pub(crate) fn movement(
+        &self,
+        i: usize,
+        rollout: &RolloutRecord,
+        (p50, p90): (Period, Period),
+    ) -> Movement {
         Movement {
-            rollback: matches!(rollout.kind, RolloutKind::Rollback { .. }),
+            rollback: self.goes_back(i, rollout),
             rollback_passes: rollout.strategy.rollback.in_freeze == InFreeze::Allow,
-            security: rollout.security,
+            security: rollout.security && self.gets_security(i),
             p50,
             p90,
         }
+    }
+
+    /// A node of this rollout goes to what was proven on it. Of a commit that goes back this is true for those nodes alone
+    /// that were good on it: one that came later has never run it.
+    pub(crate) fn goes_back(&self, i: usize, rollout: &RolloutRecord) -> bool {
+        let record = self.rec(i);
+        match &rollout.kind {
+            RolloutKind::Forward => false,
+            RolloutKind::Rollback { .. } => true,
+            RolloutKind::Revert => record.assignment.as_ref().is_some_and(|a| self.was_good_on(i, &a.target)),
+        }
+    }
+
+    /// What it is given is marked as security; its neighbours' releases say nothing about it.
+    fn gets_security(&self, i: usize) -> bool {
+        let pool = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p));
+        let target = self.rec(i).assignment.as_ref().map(|a| &a.target.release);
+        pool.is_some_and(|p| p.security && target == Some(&p.target.release))
     }
 
     /// Why a node may not even be asked: it can't go for reasons of its own, and doesn't hold its unit back.
@@ -138,7 +161,7 @@ impl Pass<'_> {
             reasons.push(Reason::Settling { until: settled });
         }
         if let Some(pool) = self.frame.nodes[i].pool {
-            let movement = self.movement(rollout, usual);
+            let movement = self.movement(i, rollout, usual);
             reasons.extend(self.closed(i, pool, movement));
         }
         reasons
@@ -182,9 +205,7 @@ impl Pass<'_> {
     }
 
     pub(crate) fn asking(&self, unit: &Unit, rollout: &RolloutRecord) -> Asking {
-        let rollback = matches!(rollout.kind, RolloutKind::Rollback { .. });
-        // A commit that goes back is covered like a way back, and gets nothing on top of the limit.
-        let back = rollback || rollout.kind == RolloutKind::Revert;
+        let back = unit.nodes.iter().all(|&i| self.goes_back(i, rollout));
         let only_layout = || {
             unit.nodes.iter().all(|&i| {
                 let target = self.rec(i).assignment.as_ref().map(|a| a.target.clone());
@@ -199,7 +220,9 @@ impl Pass<'_> {
             false if only_layout() => drydock_spec::Reason::Repartition,
             false => drydock_spec::Reason::Upgrade,
         };
-        Asking { reason, boost: if rollback { rollout.strategy.rollback.budget_boost } else { 0 } }
+        // A person's way back is covered like drydock's own, and gets nothing on top of the limit.
+        let boost = if rollout.kind.is_automatic() { rollout.strategy.rollback.budget_boost } else { 0 };
+        Asking { reason, boost }
     }
 
     /// Whether the change makes pods leave at all.

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use drydock_plan::{ApplyItem, Course, NodeOutcome, Reason, RolloutId, RolloutKind, SkipReason, Target};
+use drydock_plan::{ApplyItem, Course, NodeOutcome, Reason, RolloutId, SkipReason, Target};
 use drydock_spec::ComponentName;
 
 use crate::{pass::Pass, units::Unit};
@@ -27,7 +27,7 @@ impl Pass<'_> {
     /// What is to be done to get a node to a target: on a visit and on the way back only what is its own to change,
     /// otherwise every difference. Empty means it is there.
     pub(crate) fn needs(&self, i: usize, target: &Target) -> Rc<[ApplyItem]> {
-        if self.rec(i).visit.is_some() || self.goes_back(i) {
+        if self.rec(i).visit.is_some() || self.is_taken_back(i) {
             self.own_needs(i, target)
         } else {
             self.differences(i, target)
@@ -50,9 +50,9 @@ impl Pass<'_> {
     }
 
     /// A rollout that drydock made takes it back.
-    fn goes_back(&self, i: usize) -> bool {
+    fn is_taken_back(&self, i: usize) -> bool {
         let Some(a) = &self.rec(i).assignment else { return false };
-        self.rollout(&a.rollout).is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }))
+        self.rollout(&a.rollout).is_some_and(|r| r.kind.is_automatic())
     }
 
     /// A node that is about to be reserved takes up what its cluster needs and nobody else carries. On a way back it
@@ -62,7 +62,7 @@ impl Pass<'_> {
             return;
         }
         let mut carries = self.carries(i).to_vec();
-        if !self.goes_back(i) {
+        if !self.is_taken_back(i) {
             carries.extend(self.differences(i, to).iter().filter_map(|item| self.shared_name(item)).cloned());
         }
         let cluster = self.frame.nodes[i].cluster;
@@ -80,7 +80,7 @@ impl Pass<'_> {
     /// Before its turn: what it carried on an earlier visit is over, unless it is to be taken back.
     pub(crate) fn lay_down(&mut self, i: usize) {
         if !self.carries(i).is_empty()
-            && !self.goes_back(i)
+            && !self.is_taken_back(i)
             && let Some(a) = &mut self.edit(i).assignment
         {
             a.carries.clear();
@@ -126,7 +126,7 @@ impl Pass<'_> {
             let held_by = self.frame.nodes[by].id.clone();
             Some(Reason::ClusterComponent { component: name.clone(), held_by })
         };
-        if self.goes_back(i) {
+        if self.is_taken_back(i) {
             return self.carries(i).iter().find_map(held);
         }
         let vector = self.vector(&target.release)?;

@@ -94,12 +94,14 @@ impl Pass<'_> {
 
     fn soaked(&mut self, i: usize, soak: &Soak) {
         let now = self.now();
+        let left = self.rollout(&soak.rollout).is_some_and(|r| r.kind.is_way_back());
         let gathered = self.gathered(i, soak);
         let record = self.edit(i);
         if record.last_known_good.as_ref() != Some(&soak.target) {
             let good = record.last_known_good.replace(soak.target.clone());
             // Without anything that was proven it goes back to what it ran.
-            record.previous_good = good.or_else(|| Some(soak.from.clone()));
+            // And what somebody went back from is nothing to go back to.
+            record.previous_good = good.or_else(|| Some(soak.from.clone())).filter(|_| !left);
         }
         record.soak = None;
         record.skipped = None;

@@ -1,8 +1,8 @@
 //! One step of every node in flight: what was observed decides whether it goes on, is tried again, or turns back.
 
 use drydock_plan::{
-    ApplyItem, Blame, Blocker, Course, FailureClass, Reason, RolloutKind, Step, StepReport, StepState,
-    Target, Visit, VisitEnd,
+    ApplyItem, Blame, Blocker, Course, FailureClass, Reason, Step, StepReport, StepState, Target, Visit,
+    VisitEnd,
 };
 use drydock_spec::{AtClose, ClusterName, Disruption, OnTimeout, Period, PolicySpec};
 use jiff::Timestamp;
@@ -87,8 +87,7 @@ impl Pass<'_> {
     fn returns_at_close(&self, i: usize) -> bool {
         // A way back doesn't wait for windows, so their end doesn't turn it round either.
         let id = self.rec(i).visit.as_ref().map(|v| &v.rollout);
-        if id.and_then(|id| self.rollout(id)).is_some_and(|r| matches!(r.kind, RolloutKind::Rollback { .. }))
-        {
+        if id.and_then(|id| self.rollout(id)).is_some_and(|r| self.goes_back(i, r)) {
             return false;
         }
         let asks = self.input.fleet.calendars.values().any(|c| {

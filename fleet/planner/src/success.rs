@@ -5,7 +5,7 @@
 //! What must hold: a wave that protects others is never over by being empty, and every drop-out, of whatever reason, is
 //! either replaced or told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_plan::{
     Course, NodeOutcome, PauseReason, Reason, RolloutEvent, RolloutId, RolloutRecord, RolloutState,
@@ -119,6 +119,11 @@ impl Pass<'_> {
         if elsewhere == 0 && dropped >= DROPPED_MAX && !trying {
             return Some(tally.text());
         }
+        // What every pool of it has nodes that are good on needs no proof from the few that are left: they come again.
+        if elsewhere == 0 && waiting == 0 && self.is_proven_already(rollout, w) && !trying && tally.open == 0
+        {
+            return None;
+        }
         let excused = wave.excused > 0 && dropped == 0;
         let sample = spec.is_some_and(|s| s.pick.is_some());
         // Without anybody who waits for it a wave protects nobody; whether the rollout has brought anything is asked at
@@ -130,6 +135,17 @@ impl Pass<'_> {
             return None;
         }
         Some(tally.text())
+    }
+
+    /// Of every pool that has nodes in the wave some node has been good on what this rollout brings, for its whole soak.
+    fn is_proven_already(&self, rollout: &RolloutRecord, w: usize) -> bool {
+        let parts = self.wave_nodes(&rollout.id, w);
+        let pools: BTreeSet<_> = parts
+            .iter()
+            .filter_map(|&i| self.rec(i).assignment.as_ref())
+            .map(|a| (&a.pool, &a.target.release))
+            .collect();
+        !pools.is_empty() && pools.into_iter().all(|(pool, release)| self.proven(pool, release))
     }
 
     /// Asks a person where nobody passes. True when the rollout waits for one now.
@@ -158,7 +174,14 @@ impl Pass<'_> {
     /// Somebody has said to go on although nobody passed: what has dropped out so far is excused, and others may be drawn.
     pub(crate) fn excuse(&mut self, id: &RolloutId) {
         let Some(rollout) = self.rollout(id).cloned() else { return };
-        let RolloutState::Paused(PauseReason::NothingPassed { wave, .. }) = &rollout.state else { return };
+        let named = rollout.pauses().find_map(|why| match why {
+            PauseReason::NothingPassed { wave, .. } => Some(wave),
+            PauseReason::Control { .. }
+            | PauseReason::Inconclusive { .. }
+            | PauseReason::Deadline
+            | PauseReason::Aborting { .. } => None,
+        });
+        let Some(wave) = named else { return };
         let Some(w) = rollout.waves.iter().position(|r| r.name == *wave) else { return };
         let tally = self.tally(id, w);
         if let Some(record) = self.edit_rollout(id).and_then(|r| r.waves.get_mut(w)) {
@@ -277,18 +300,27 @@ impl Pass<'_> {
         })
     }
 
-    /// What is left to say when all waves of a rollout are over: `None` when nothing of it is left at all.
-    pub(crate) fn end_of_waves(&self, rollout: &RolloutRecord) -> Option<String> {
+    /// How a rollout ends when all its waves are over, and why: well, if something of it runs what it should.
+    pub(crate) fn end_of_waves(&self, rollout: &RolloutRecord) -> (RolloutState, String) {
         let (mut on_target, mut all) = (0, 0);
         for w in 0..rollout.waves.len() {
             let tally = self.tally(&rollout.id, w);
             on_target += tally.done + tally.there;
             all += tally.done + tally.there + tally.dropped();
         }
-        match all {
-            0 => None,
-            all if on_target == all => Some("all waves are complete".to_owned()),
-            all => Some(format!("all waves are complete; on target: {on_target} of {all} nodes")),
+        let succeeded = |why: String| (RolloutState::Succeeded, why);
+        match (all, on_target) {
+            // Its nodes, pools or clusters are gone: nobody is left who could say whether it is good.
+            (0, _) => (RolloutState::Superseded, "none of its nodes is left".to_owned()),
+            (all, on_target) if on_target == all => succeeded("all waves are complete".to_owned()),
+            // What is left out rests, and gets a rollout of its own when it can go.
+            (all, 0) if !rollout.kind.is_automatic() => (
+                RolloutState::Superseded,
+                format!("none of its {all} nodes could be moved; they are tried again later"),
+            ),
+            (all, on_target) => {
+                succeeded(format!("all waves are complete; on target: {on_target} of {all} nodes"))
+            }
         }
     }
 

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drydock_plan::{
-    Assignment, Course, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutState, Step, VisitEnd,
-    WaveState,
+    Assignment, Course, Reason, RolloutId, RolloutRecord, RolloutState, Step, VisitEnd, WaveState,
 };
 use drydock_spec::{PolicyName, PolicySpec};
 
@@ -17,7 +16,7 @@ impl Pass<'_> {
             self.input.fleet.policies.iter().map(|(n, p)| (n.clone(), p.spec.clone())).collect();
         for (policy, spec) in &policies {
             let open = self.open_of(policy);
-            if let Some(old) = open.iter().find(|r| !matches!(r.kind, RolloutKind::Rollback { .. })).cloned()
+            if let Some(old) = open.iter().find(|r| !r.kind.is_automatic()).cloned()
                 && self.git_moved(&old)
             {
                 self.supersede(&old, policy, spec);
@@ -44,17 +43,29 @@ impl Pass<'_> {
                 }
                 Some(rollout) => {
                     let reason = Reason::HeldBy { rollout: rollout.id.clone() };
-                    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-                    self.wait_many(
-                        (None, 0),
-                        reason,
-                        count,
-                        nodes.first().map(|&i| self.frame.nodes[i].id.clone()),
-                    );
+                    self.wait_all(&nodes, reason);
                 }
             }
         }
         self.end_without_policy(&policies);
+        self.name_pools_without_policy();
+    }
+
+    /// Nodes that differ from Git and that no policy moves: nothing will, and that is said.
+    fn name_pools_without_policy(&mut self) {
+        if self.frame.pools.iter().all(|p| p.policy.is_some()) {
+            return;
+        }
+        for i in 0..self.frame.nodes.len() {
+            let Some(pool) = self.frame.nodes[i].pool.and_then(|p| self.frame.pools.get(p)) else { continue };
+            if pool.policy.is_some() || self.rec(i).assignment.is_some() {
+                continue;
+            }
+            let (name, target) = (pool.name.clone(), pool.target.clone());
+            if !self.needs(i, &target).is_empty() {
+                self.wait(i, Reason::NoPolicy { pool: name });
+            }
+        }
     }
 
     fn open_of(&self, policy: &PolicyName) -> Vec<Arc<RolloutRecord>> {

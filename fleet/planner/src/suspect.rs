@@ -43,9 +43,7 @@ impl Pass<'_> {
             self.quarantine(i, Blame::Node, first_class(&visit.evidence).unwrap_or(class));
             return;
         }
-        let rollback = self
-            .rollout(&visit.rollout)
-            .is_some_and(|r| matches!(r.kind, drydock_plan::RolloutKind::Rollback { .. }));
+        let rollback = self.rollout(&visit.rollout).is_some_and(|r| r.kind.is_automatic());
         if rollback || visit.from == visit.to {
             // There is nothing further back: depth one, never to and fro.
             self.quarantine(i, Blame::Node, class);

@@ -60,27 +60,35 @@ impl Pass<'_> {
     /// A pause because of a broken runner ends with the node that met it: when that one doesn't try its checks any more,
     /// the next one finds out whether they run.
     fn end_pause_nobody_ends(&mut self, id: &RolloutId) {
-        let tries = |node| {
+        let tries = |node: &drydock_plan::NodeId| {
             let visit = self.frame.find(node).and_then(|i| self.rec(i).visit.as_ref());
             visit.is_some_and(|v| v.rollout == *id && v.inconclusive > 0)
         };
-        let over = self.rollout(id).is_some_and(|r| match &r.state {
-            RolloutState::Paused(PauseReason::Inconclusive { node, .. }) => !tries(node),
-            _ => false,
+        let over: Vec<PauseReason> = self.rollout(id).map_or_else(Vec::new, |r| {
+            let ended = |why: &PauseReason| match why {
+                PauseReason::Inconclusive { node, .. } => !tries(node),
+                PauseReason::Control { .. }
+                | PauseReason::NothingPassed { .. }
+                | PauseReason::Deadline
+                | PauseReason::Aborting { .. } => false,
+            };
+            r.pauses().filter(|why| ended(why)).cloned().collect()
         });
-        if over {
-            self.set_state(id, RolloutState::Running, "the node that couldn't be checked is back");
-        }
-        let passing = self.rollout(id).is_some_and(|r| match &r.state {
-            RolloutState::Paused(PauseReason::NothingPassed { wave, .. }) => {
-                let w = r.waves.iter().position(|w| w.name == *wave);
-                w.is_none_or(|w| self.nothing_passed(r, w).is_none())
-            }
-            _ => false,
+        self.end_pause(id, |why| over.contains(why), "the node that couldn't be checked is back");
+        let passing: Vec<PauseReason> = self.rollout(id).map_or_else(Vec::new, |r| {
+            let ended = |why: &PauseReason| match why {
+                PauseReason::NothingPassed { wave, .. } => {
+                    let w = r.waves.iter().position(|w| w.name == *wave);
+                    w.is_none_or(|w| self.nothing_passed(r, w).is_none())
+                }
+                PauseReason::Control { .. }
+                | PauseReason::Inconclusive { .. }
+                | PauseReason::Deadline
+                | PauseReason::Aborting { .. } => false,
+            };
+            r.pauses().filter(|why| ended(why)).cloned().collect()
         });
-        if passing {
-            self.set_state(id, RolloutState::Running, "its wave can be passed again");
-        }
+        self.end_pause(id, |why| passing.contains(why), "its wave can be passed again");
     }
 
     /// What a way back goes to fails as well: not on a node or two of many, but on a good part of those that tried.
@@ -113,6 +121,8 @@ impl Pass<'_> {
             h.at >= due
                 && matches!(&h.what, RolloutEvent::State { to, .. } if to == RolloutState::Running.word())
         });
+        // History is cut in the middle, so what counts is kept beside it.
+        let resumed = resumed || rollout.resumed.is_some_and(|at| at >= due);
         if rollout.state != RolloutState::Running || resumed {
             return;
         }
@@ -205,7 +215,7 @@ impl Pass<'_> {
 
     /// Some node of the pool was good on the release for as long as it should: what is suspected elsewhere isn't to
     /// blame here, and it is what other nodes go back to.
-    fn proven(&self, pool: &PoolName, release: &ReleaseId) -> bool {
+    pub(crate) fn proven(&self, pool: &PoolName, release: &ReleaseId) -> bool {
         let good = |i: usize| self.rec(i).last_known_good.as_ref().is_some_and(|t| t.release == *release);
         (0..self.frame.nodes.len()).any(|i| self.frame.nodes[i].obs.pool.as_ref() == Some(pool) && good(i))
     }

@@ -1,8 +1,8 @@
 //! Checks before and after a change.
 
 use drydock_plan::{
-    Baseline, Course, FailureClass, NodeOutcome, PauseReason, RawVerdict, Reason, RolloutId, RolloutState,
-    Rounds, Step, StepReport, StepState, Target, Visit, VisitEnd,
+    Baseline, Course, FailureClass, NodeOutcome, PauseReason, RawVerdict, Reason, RolloutId, Rounds, Step,
+    StepReport, StepState, Target, Visit, VisitEnd,
 };
 use drydock_spec::{Period, PolicySpec};
 
@@ -12,6 +12,12 @@ use crate::{
     pass::Pass,
     step,
 };
+
+/// Between tries once several have told nothing, where the policy's own pause is shorter. A registry or a scheduler that is
+/// down is mended in minutes at best, and each try is some writes and a pod that can't run.
+const RUNNER_REST: Period = Period::from_mins(5);
+/// It doubles up to this: by then the rollout has said for hours that it is paused, and why.
+const RUNNER_REST_MAX: Period = Period::from_hours(1);
 
 /// Rounds before their share is looked at: one in five can be told from chance by then.
 const ROUNDS_MIN: u32 = 10;
@@ -117,9 +123,7 @@ impl Pass<'_> {
     pub(crate) fn skips_preflight(&self, i: usize) -> bool {
         let record = self.rec(i);
         let Some(visit) = &record.visit else { return true };
-        let back = self
-            .rollout(&visit.rollout)
-            .is_some_and(|r| matches!(r.kind, drydock_plan::RolloutKind::Rollback { .. }));
+        let back = self.rollout(&visit.rollout).is_some_and(|r| self.goes_back(i, r));
         let running = &self.frame.nodes[i].obs.running.id;
         let pool = record.assignment.as_ref().map(|a| a.pool.clone());
         let failed = pool.is_some_and(|p| self.failed_on(&p, &self.observed_target(i)).is_some());
@@ -337,26 +341,37 @@ impl Pass<'_> {
             v.partner = partner;
         }
         let enough = rounds >= strategy.retry.inconclusive_attempts;
+        if enough {
+            // What isn't there now isn't there in half a minute; it is looked for as often as somebody could have mended it.
+            let doublings = (rounds - strategy.retry.inconclusive_attempts).min(8);
+            let rest = Period::from_millis(RUNNER_REST.as_millis() << doublings).min(RUNNER_REST_MAX);
+            let at = rest.after(self.now());
+            if let Some(v) = &mut self.edit(i).visit {
+                v.not_before = v.not_before.max(Some(at));
+            }
+            self.renew_deadline(i);
+            self.wake_at(at);
+        }
         let only_here = match visit.course {
             // That it got no answer on the release while others did is what took it back.
             Course::Back => visit.untold,
             Course::Forward | Course::Out(_) => self.runs_elsewhere(i, visit),
         };
-        if enough && only_here && self.give_way(i, visit, text) {
+        // Nobody waits for a rollout that has stopped: what is still away in it comes to an end, told or not.
+        let stopped =
+            self.rollout(&visit.rollout).is_some_and(|r| r.state == drydock_plan::RolloutState::Halted)
+                && rounds >= strategy.retry.inconclusive_attempts.saturating_mul(2);
+        if enough && (only_here || stopped) && self.give_way(i, visit, text) {
             return;
         }
         let often = self.rollout(&visit.rollout).and_then(|r| too_often(r.rounds));
         if !enough && often.is_none() {
             return;
         }
-        let running = self.rollout(&visit.rollout).is_some_and(|r| r.state == RolloutState::Running);
-        if running {
-            let node = self.frame.nodes[i].id.clone();
-            let detail =
-                if enough { text.to_owned() } else { format!("{text}; {}", often.unwrap_or_default()) };
-            let why = PauseReason::Inconclusive { node, detail: detail.clone() };
-            self.set_state(&visit.rollout, RolloutState::Paused(why), &detail);
-        }
+        let node = self.frame.nodes[i].id.clone();
+        let detail = if enough { text.to_owned() } else { format!("{text}; {}", often.unwrap_or_default()) };
+        let why = PauseReason::Inconclusive { node, detail: detail.clone() };
+        self.pause(&visit.rollout, why, &detail);
     }
 
     /// Counts a round that came to an end.
@@ -367,12 +382,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Another node of the rollout has had an answer since this one began the step in which it gets none.
+    /// Another node of its pool, which has the same checks, has had an answer since this one began the step in which it
+    /// gets none.
     fn runs_elsewhere(&self, i: usize, visit: &Visit) -> bool {
         let since = visit.step_since;
+        let pool = self.rec(i).assignment.as_ref().map(|a| a.pool.clone());
         (0..self.frame.nodes.len()).filter(|&j| j != i).any(|j| {
             let record = self.rec(j);
-            let mine = record.assignment.as_ref().filter(|a| a.rollout == visit.rollout);
+            let mine = record.assignment.as_ref();
+            let mine = mine.filter(|a| a.rollout == visit.rollout && Some(&a.pool) == pool.as_ref());
             mine.is_some_and(|a| {
                 let through = matches!(a.outcome, Some(NodeOutcome::Done | NodeOutcome::Reverted));
                 record.soak.as_ref().is_some_and(|s| s.since > since)
@@ -385,7 +403,10 @@ impl Pass<'_> {
     /// Before anything was done to it the node is given back. Later it goes back to what it ran, where its checks may run
     /// again; when they don't run there either, the node is left to people. False where it has to stay.
     fn give_way(&mut self, i: usize, visit: &Visit, text: &str) -> bool {
-        let text = format!("{text}; other nodes had an answer meanwhile");
+        let stopped =
+            self.rollout(&visit.rollout).is_some_and(|r| r.state == drydock_plan::RolloutState::Halted);
+        let why = if stopped { "the rollout has stopped" } else { "other nodes had an answer meanwhile" };
+        let text = format!("{text}; {why}");
         match (&visit.step, &visit.course) {
             (Step::Preflight, _) => {
                 self.defer(i, &text);
@@ -413,9 +434,7 @@ impl Pass<'_> {
 
     fn unpause(&mut self, i: usize, visit: &Visit) {
         let me = self.frame.nodes[i].id;
-        let mine = |state: &RolloutState| matches!(state, RolloutState::Paused(PauseReason::Inconclusive { node, .. }) if node == me);
-        if self.rollout(&visit.rollout).is_some_and(|r| mine(&r.state)) {
-            self.set_state(&visit.rollout, RolloutState::Running, "checks run again");
-        }
+        let mine = |why: &PauseReason| matches!(why, PauseReason::Inconclusive { node, .. } if node == me);
+        self.end_pause(&visit.rollout, mine, "checks run again");
     }
 }

@@ -151,6 +151,16 @@ impl Pass<'_> {
         }
         wave.state = state;
         match state {
+            WaveState::GatedBefore => _ = wave.gate_before.get_or_insert(now),
+            WaveState::GatedAfter => _ = wave.gate_after.get_or_insert(now),
+            WaveState::Pending
+            | WaveState::Running
+            | WaveState::Soaking
+            | WaveState::Complete
+            | WaveState::Skipped
+            | WaveState::Failed => {}
+        }
+        match state {
             WaveState::Running => {
                 wave.started.get_or_insert(now);
                 wave.ended = None;
@@ -257,7 +267,7 @@ impl Pass<'_> {
         let (rollout, target) = (a.rollout.clone(), a.target.clone());
         let before = record.skipped.as_ref().filter(|n| n.target == target && n.reason == reason);
         let times = before.map_or(0, |n| n.times).saturating_add(1);
-        record.skipped = Some(SkipNote { target, reason: reason.clone(), at: now, times });
+        record.skipped = Some(SkipNote { target, reason: reason.clone(), at: now, times, by: None });
         self.log(&rollout, RolloutEvent::Skipped { node, why: reason.text() });
     }
 
@@ -325,9 +335,15 @@ impl Pass<'_> {
                     a.wave == *wave && a.gate == point && a.team == *team && (names_it || this_commit)
                 })
             });
+        let at_gate = rollout.waves.iter().find(|w| w.name == *wave).and_then(|w| match point {
+            GatePoint::Before => w.gate_before,
+            GatePoint::After => w.gate_after,
+        });
         let by_command = self.input.ledger.commands.values().filter(|c| match &c.what {
             CommandKind::Approve { rollout: id, wave: w, gate, team: t } => {
-                *id == rollout.id && w == wave && *gate == point && t == team
+                // Who agrees before there is anything to look at hasn't looked at it.
+                let in_time = at_gate.is_none_or(|at| c.at >= at);
+                *id == rollout.id && w == wave && *gate == point && t == team && in_time
             }
             CommandKind::Pause { .. }
             | CommandKind::Resume { .. }
@@ -336,7 +352,8 @@ impl Pass<'_> {
             | CommandKind::RetryRelease { .. }
             | CommandKind::RetryNode { .. } => false,
         });
-        in_git.map(|a| a.by.clone()).chain(by_command.map(|c| c.by.clone())).collect()
+        let one_person = |by: &str| by.trim().to_lowercase();
+        in_git.map(|a| one_person(&a.by)).chain(by_command.map(|c| one_person(&c.by))).collect()
     }
 }
 

@@ -81,7 +81,7 @@ impl Setting {
     pub(crate) fn meant(class: ComponentClass, key: &str) -> Option<&'static Self> {
         let known = Self::of(class);
         let same = |word: &&str| word.eq_ignore_ascii_case(key);
-        known.iter().find(|setting| setting.also.iter().any(|word| same(&word))).or_else(|| {
+        known.iter().find(|setting| setting.also.iter().any(&same)).or_else(|| {
             let near = crate::suggest::nearest(key, known.iter().map(|setting| setting.key))?;
             known.iter().find(|setting| setting.key == near)
         })

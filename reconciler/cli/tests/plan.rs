@@ -44,8 +44,7 @@ fn a_new_driver_is_shown_by_its_waves() {
     wait for checkpoint          30m                              policies/stage-driver.yaml:40
     drain timeout                10m                              policies/stage-driver.yaml:41
     defaults  wait for disruption budgets 30m; deadline preflight 30m; deadline reboot 20m; deadline
-              rollout 14d; deadline unit 12h; tries 2 of apply, 3 of checks; lost after 30m;
-              patience 2h
+              rollout 14d; deadline unit 12h; tries 2 of apply, 3 of checks; lost after 30m; patience 2h
     not seen  live clusters: node counts are nodes.min of the pools, and what runs is what the older
               documents say
     not seen  how long it takes: add --forecast

@@ -45,7 +45,7 @@ fn people_ask_and_say_things_and_a_killed_one_is_noticed() {
     let rollout = "stage-driver-580.95.05";
     let paused = run(&["pause", rollout, "--reason", "a look", "--by", "ada"]);
     assert_eq!(paused.code, 0, "{}", paused.err);
-    assert!(paused.out.contains("takes no more nodes"), "{}", paused.out);
+    assert!(paused.out.contains("no new nodes start"), "{}", paused.out);
     assert_eq!(run(&["resume", rollout]).code, 0);
     let wave = run(&["approve", rollout, "nope", "--team", "gpu-sre"]);
     assert!(wave.code == 66 && wave.err.contains("its waves are lab, dev"), "{}", wave.err);

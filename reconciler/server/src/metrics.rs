@@ -123,7 +123,7 @@ fn fleet(registry: &mut Registry, facts: &Facts) {
         rollouts,
     );
     let gpus = by("state", &["advertised", "in_service"], &|word| {
-        if word == "advertised" { counts.gpus } else { counts.gpus_in_service }
+        if word == "advertised" { counts.gpus_advertised } else { counts.gpus_in_service }
     });
     registry.register("gpus", "GPUs that nodes should have, and those on nodes that take work", gpus);
 }

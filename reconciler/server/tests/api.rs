@@ -7,7 +7,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use drydock_plan::{LedgerChange, NodeId, SkipNote, SkipReason, Target};
 use drydock_server::embedded::Embedded;
+use drydock_server::store::LedgerStore;
 use drydock_server::view::Sync;
 use serde_json::{Value, json};
 use support::{NEW, Place, states, until};
@@ -90,10 +92,11 @@ async fn everything_is_served_and_errors_say_what_to_do() {
     let place = Place::new();
     let (drydock, address, token) = moved(&place).await;
     assert_eq!(std::fs::read_to_string(drydock.directory().address()).unwrap().trim(), address.to_string());
+    let left_out = leave_two_out(&drydock);
     tokio::task::spawn_blocking(move || {
         reading(address);
         guarded(address, &token);
-        commands(address, &token);
+        commands(address, &token, &left_out);
         events(address);
     })
     .await
@@ -168,6 +171,7 @@ fn reading(address: SocketAddr) {
         ("/api/v1/nodes?limit=0", 400),
         ("/api/v1/nodes?limit=x", 400),
         ("/api/v1/nodes?colour=red", 400),
+        ("/api/v1/nodes?state=banana", 400),
         ("/api/v1/commands", 405),
     ] {
         let answer = get(address, path);
@@ -194,13 +198,41 @@ fn guarded(address: SocketAddr, token: &str) {
     assert_eq!(post(address, "/api/v1/source/approve", Some(token), &json!({"commit": "abc"})).status, 400);
 }
 
-fn commands(address: SocketAddr, token: &str) {
+/// Two nodes that were left out of an older rollout, so that there is something to say about them.
+fn leave_two_out(drydock: &Embedded) -> Vec<NodeId> {
+    let store = drydock.store();
+    loop {
+        let ledger = store.ledger();
+        let two: Vec<NodeId> = ledger.nodes.keys().take(2).cloned().collect();
+        let note = |id: &NodeId| {
+            let mut record = ledger.nodes[id].clone();
+            let target = Target { release: "r-00000000".parse().unwrap(), layout: None };
+            let (reason, at) = (SkipReason::Undrainable, jiff::Timestamp::UNIX_EPOCH);
+            record.skipped = Some(SkipNote { target, reason, at, times: 1, by: None });
+            LedgerChange::Node(id.clone(), Box::new(record))
+        };
+        let changes: Vec<_> = two.iter().map(note).collect();
+        if LedgerStore::commit(&**store, ledger.revision, &changes, &[]).is_ok() {
+            return two;
+        }
+    }
+}
+
+fn commands(address: SocketAddr, token: &str, left_out: &[NodeId]) {
     let rollout = get(address, "/api/v1/rollouts").body["items"][0]["id"].clone();
     for (body, status) in [
         (json!({"action": "pause", "rollout": rollout, "by": "ada", "reason": "r"}), 409),
         (json!({"action": "pause", "rollout": "none", "by": "ada", "reason": "r"}), 404),
         (json!({"action": "retry", "what": "r-00000000", "by": "ada", "reason": "r"}), 404),
         (json!({"action": "retry", "what": "c01/none", "by": "ada", "reason": "r"}), 404),
+        (json!({"action": "resume", "rollout": "none", "by": "ada", "reason": "r"}), 404),
+        (json!({"action": "retry", "what": "r-00000000", "pool": "h100", "by": "ada", "reason": "r"}), 404),
+        (
+            json!({"action": "approve", "rollout": rollout, "wave": "all", "team": "sre", "by": "ada", "reason": "r"}),
+            409,
+        ),
+        (json!({"action": "skip", "node": "c01/nowhere", "by": "ada", "reason": "r"}), 404),
+        (json!({"action": "skip", "node": left_out[0], "by": "ada", "reason": "r"}), 409),
         (json!({"action": "skip", "node": "none", "by": "ada", "reason": "r"}), 400),
         (json!({"action": "skip", "node": "c01/x", "by": " ", "reason": "r"}), 400),
         (json!({"action": "skip", "node": "c01/x", "by": "ada", "reason": "r".repeat(501)}), 400),
@@ -211,11 +243,17 @@ fn commands(address: SocketAddr, token: &str) {
         assert_eq!(answer.status, status, "{body}: {}", answer.text);
         assert!(answer.body["hint"].is_string(), "{body}: {}", answer.text);
     }
-    let skip = json!({"action": "skip", "node": "c01/x", "by": "ada", "reason": "it is mine"});
-    let numbers: Vec<_> = (0..2)
-        .map(|_| {
-            let answer = post(address, "/api/v1/commands", Some(token), &skip);
+    let numbers: Vec<_> = left_out
+        .iter()
+        .map(|node| {
+            let retry = json!({"action": "retry", "what": node, "by": "ada", "reason": "it is mended"});
+            let answer = post(address, "/api/v1/commands", Some(token), &retry);
             assert_eq!(answer.status, 202, "{}", answer.text);
+            assert!(
+                answer.body["note"].as_str().unwrap().contains("given back too often"),
+                "{}",
+                answer.text
+            );
             answer.body["number"].as_u64().unwrap()
         })
         .collect();

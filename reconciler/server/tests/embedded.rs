@@ -48,7 +48,8 @@ async fn commits_that_can_not_be_meant_change_nothing() {
     let before = drydock.snapshot().borrow().facts.as_ref().unwrap().commit.id.clone();
     place.commit("release.yaml", Some(b"apiVersion: drydock.dev/v1alpha1\nkind: [".to_vec()), "Oops");
     drydock.source().wake();
-    until_problem(&drydock, "invalid").await;
+    // What was in force and can't be read any more isn't removed: the commit is held, whatever else is wrong with it.
+    until_problem(&drydock, "incomplete").await;
     place.commit("release.yaml", None, "Gone");
     place.commit("fleet.yaml", None, "All gone");
     drydock.source().wake();

@@ -38,6 +38,7 @@ fn record() -> impl Strategy<Value = NodeRecord> {
             last_known_good: Some(Target { release: release.clone(), layout: None }),
             not_before: not_before.map(at),
             skipped: Some(SkipNote {
+                by: None,
                 target: Target { release, layout: Some("l-01234567".parse().unwrap()) },
                 reason: SkipReason::ForeignCordon,
                 at: at(i64::from(incidents)),

@@ -13,9 +13,12 @@ const TARGETS: [&str; 9] =
 /// Random schedules for each mutant: about what an ordinary run plays in its minute.
 const SCHEDULES: &str = "1500";
 const STORMS: &str = "200";
-/// A mutant may make a test slow without hanging; then it is let go on for this many times what it takes.
+/// A mutant may make a test slow without hanging; then it is let go on for this many times what it takes. Counted in time
+/// of the processor, so that a busy machine kills nobody.
 const PATIENCE: u32 = 6;
 const PATIENCE_MIN: Duration = Duration::from_secs(20);
+/// What waits without using the processor is given up after so many times that.
+const WAITING: u64 = 20;
 /// Memory of one test in KiB: a mutant that collects without end is told by it.
 const MEMORY: u32 = 6_000_000;
 
@@ -85,10 +88,11 @@ fn program(message: &str) -> Option<Program> {
 
 impl Program {
     fn run(&self, mutant: usize, limit: Duration) -> Outcome<Option<i32>> {
-        // A limit on memory is set by the shell; it holds for what it becomes.
+        // Limits are set by the shell, and hold for what it becomes.
+        let seconds = limit.as_secs().max(1);
         let script = format!(
-            "ulimit -v {MEMORY}; exec timeout -k 2 {} \"$0\" --test-threads 1",
-            limit.as_secs().max(1)
+            "ulimit -v {MEMORY} -t {seconds}; exec timeout -k 2 {} \"$0\" --test-threads 1",
+            seconds.saturating_mul(WAITING)
         );
         let status = Command::new("bash")
             .args(["-c", &script])
@@ -122,10 +126,8 @@ pub(crate) fn measured(mut programs: Vec<Program>) -> Outcome<Vec<Program>> {
         program.limit = (begun.elapsed() * PATIENCE).max(PATIENCE_MIN);
         eprintln!("  {:20} {:6.1} s", program.name, begun.elapsed().as_secs_f64());
     }
-    programs.sort_by_key(|p| p.limit);
-    // Those that take next to nothing are alike; the planner's own say most.
-    programs.sort_by_key(|p| (p.limit > PATIENCE_MIN, !p.name.starts_with("planner")));
-    programs.sort_by_key(|p| if p.limit > PATIENCE_MIN { p.limit } else { Duration::ZERO });
+    // Those that take next to nothing are alike; of them the planner's own say most.
+    programs.sort_by_key(|p| (p.limit, !p.name.starts_with("planner")));
     Ok(programs)
 }
 
@@ -138,7 +140,8 @@ pub(crate) fn judged(programs: &[Program], mutant: usize) -> Outcome<Verdict> {
         let by = program.name.clone();
         match program.run(mutant, program.limit)? {
             Some(0) => {}
-            Some(124 | 137) => return Ok(Verdict::Hung { by }),
+            // Given up by `timeout`, or killed for the time it used.
+            Some(124 | 137 | 152) | None => return Ok(Verdict::Hung { by }),
             _ => return Ok(Verdict::Killed { by }),
         }
     }

@@ -35,7 +35,7 @@ pub struct Case {
     sizes: BTreeMap<String, (u64, u64)>,
     workload: Option<Workload>,
     /// Pools of one cluster stand in the same racks.
-    one_hall: bool,
+    pub one_hall: bool,
 }
 
 impl Case {
@@ -128,6 +128,19 @@ impl Case {
     /// Nothing is wrong with any version or node.
     pub fn is_innocent(&self) -> bool {
         self.faults.iter().all(super::judge::is_innocent)
+    }
+    /// A window or a freeze is about a domain.
+    pub fn scopes_calendars(&self) -> bool {
+        let domain = |scope: &drydock_spec::Scope| scope.domain.is_some();
+        self.commits.iter().flat_map(|(commit, _)| commit.fleet.calendars.values()).any(|calendar| {
+            calendar.windows.iter().any(|w| domain(&w.scope))
+                || calendar.freezes.iter().any(|f| domain(&f.scope))
+        })
+    }
+    /// A policy repeats checks more often than evidence is kept.
+    pub fn many_tries(&self) -> bool {
+        let policies = self.commits.iter().flat_map(|(commit, _)| commit.fleet.policies.values());
+        policies.into_iter().any(|policy| policy.retry.check_attempts > 4)
     }
     /// What was known is known no more.
     pub fn may_lose_sight(&self) -> bool {
@@ -404,7 +417,9 @@ fn command(draw: Draw, documents: &Documents, start: Timestamp) -> Vec<(Timestam
         6 => {
             let release = documents.value["releases"]["r2"]["spec"].clone();
             match serde_json::from_value::<drydock_spec::ReleaseSpec>(release) {
-                Ok(spec) => vec![say(at, CommandKind::RetryRelease { release: spec.vector().id() })],
+                Ok(spec) => {
+                    vec![say(at, CommandKind::RetryRelease { release: spec.vector().id(), pool: None })]
+                }
                 Err(error) => panic!("release r2: {error}"),
             }
         }

@@ -254,7 +254,7 @@ pub fn budget(draw: Draw, pools: &[Pool]) -> Value {
     let small = spec.get("each").is_some_and(|each| !matches!(each.as_str(), Some("cluster" | "region")));
     if floor.chance(if small { 0.1 } else { 0.4 }) {
         spec["minAvailable"] = if floor.text("as").chance(0.7) {
-            json!(format!("{}%", floor.text("n").between(10, 65)))
+            json!(format!("{}%", floor.text("n").between(10, 55)))
         } else {
             json!(floor.text("n").between(1, 2))
         };
@@ -263,7 +263,7 @@ pub fn budget(draw: Draw, pools: &[Pool]) -> Value {
         }
     }
     // Without it, a share of a small fleet is often nothing at all, and the document an error.
-    spec["atLeastOne"] = json!(draw.text("one").chance(0.9));
+    spec["atLeastOne"] = json!(draw.text("one").chance(0.95));
     if draw.text("domain").chance(0.2) {
         spec["atLeastDomain"] = json!(one_of(draw.text("which"), &["scalableUnit", "nvlinkDomain", "rack"]));
     }

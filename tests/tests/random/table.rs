@@ -18,6 +18,7 @@ pub struct Table {
     blames: Counts,
     seen: Counts,
     exposed: BTreeMap<u32, u64>,
+    known: Counts,
 }
 
 impl Table {
@@ -32,12 +33,8 @@ impl Table {
         let moved = &run.summary.gang_interruptions;
         count("a job that was moved", moved.moved > 0);
         count("a job that was cut", moved.cut > 0);
-        count(
-            "a job at all",
-            run.ledger.nodes.values().count() > 0 && run.summary.reasons.contains_key("checkpoint")
-                || moved.moved + moved.cut > 0
-                || run.summary.reasons.contains_key("gang"),
-        );
+        let asked = ["checkpoint", "gang"].iter().any(|word| run.summary.reasons.contains_key(*word));
+        count("a job that was moved, cut, asked or waited for", moved.moved + moved.cut > 0 || asked);
         for fault in &case.faults {
             let label = fault.label();
             *self.faults.entry(label.split(' ').next().unwrap_or("").to_owned()).or_default() += 1;
@@ -58,6 +55,10 @@ impl Table {
         }
         *self.exposed.entry(run.summary.exposed_nodes).or_default() += 1;
     }
+    /// A finding that isn't judged.
+    pub fn known(&mut self, what: &str) {
+        *self.known.entry(what.to_owned()).or_default() += 1;
+    }
     pub fn join(&mut self, other: Self) {
         let add = |to: &mut Counts, from: Counts| {
             from.into_iter().for_each(|(word, n)| *to.entry(word).or_default() += n);
@@ -66,6 +67,7 @@ impl Table {
         add(&mut self.rejected, other.rejected);
         add(&mut self.blames, other.blames);
         add(&mut self.seen, other.seen);
+        add(&mut self.known, other.known);
         other.exposed.into_iter().for_each(|(nodes, n)| *self.exposed.entry(nodes).or_default() += n);
     }
     pub fn text(&self, outcomes: &Counts, reasons: &Counts, schedules: u64) -> String {
@@ -83,6 +85,7 @@ impl Table {
         part("reason, in so many schedules", reasons, schedules);
         part("why rejected", &self.rejected, outcomes.values().sum());
         part("faults", &self.faults, schedules);
+        part("known findings, not judged", &self.known, schedules);
         let exposed: Counts = self.exposed.iter().map(|(nodes, n)| (format!("{nodes:>3}"), *n)).collect();
         part("nodes exposed to a release that was halted", &exposed, schedules);
         text

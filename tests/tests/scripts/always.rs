@@ -1,6 +1,6 @@
 //! What must hold in every script, whatever it is about.
 
-use drydock_planner::{Input, plan};
+use drydock_planner::{Input, plan, why};
 use drydock_sim::Run;
 
 use crate::{play::Stage, script::Script};
@@ -24,7 +24,23 @@ pub(crate) fn judge(script: &Script, stage: &Stage, run: &Run) -> Vec<String> {
     if script.until.is_none() {
         wrong.extend(at_rest(stage, run));
     }
+    wrong.extend(silent(stage, run));
     wrong
+}
+
+/// Nodes that aren't what Git says, and of which `why` says nothing.
+fn silent(stage: &Stage, run: &Run) -> Vec<String> {
+    let commit = stage.last();
+    let input = Input {
+        fleet: &commit.fleet,
+        commit: &commit.commit,
+        inventory: run.world.inventory(),
+        ledger: &run.ledger,
+        now: run.world.now(),
+    };
+    let asked = input.inventory.nodes.keys().filter_map(|id| why(&input, id));
+    let silent = asked.filter(|why| (!why.synced || why.step.is_some()) && why.waits_for.is_empty());
+    silent.map(|why| format!("why {} says nothing ({:?})", why.node, why.step)).collect()
 }
 
 fn at_rest(stage: &Stage, run: &Run) -> Vec<String> {

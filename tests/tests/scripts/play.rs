@@ -69,7 +69,7 @@ impl Stage {
                     &self.commits.iter().rfind(|c| c.at <= at).ok_or("a command before the start")?.fleet;
                 let found = fleet.releases.iter().find(|(known, _)| known.as_str() == release);
                 let (_, found) = found.ok_or(format!("retry: there is no release {release}"))?;
-                CommandKind::RetryRelease { release: found.vector().id() }
+                CommandKind::RetryRelease { release: found.vector().id(), pool: None }
             }
             Word::Approve { rollout, wave, gate, team } => CommandKind::Approve {
                 rollout: name(rollout),

@@ -3,9 +3,10 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use drydock_plan::CommitRef;
+use drydock_plan::{CommitRef, PauseReason, RolloutRecord, RolloutState};
 use drydock_sim::{
-    Commit, FaultSpec, ModelSize, RunOptions, Runner, Script, World, WorldOptions, model_options,
+    Commit, FaultSpec, RunOptions, Runner, Script, World, WorldOptions,
+    model::{ModelSize, model_options},
 };
 use drydock_spec::{Fleet, Period, SourceFile, load};
 
@@ -61,7 +62,13 @@ fn play(seed: u64, from: &Fleet, to: &Fleet) -> Vec<String> {
     let run = Runner::new(world, Script { commits, commands: Vec::new() }, run).run();
     let summary = &run.summary;
     let broken = summary.invariant_violations.iter().chain(&summary.budget_violations).cloned();
-    let unfinished = summary.outcome.iter().filter(|(_, word)| *word == "Unfinished");
+    // Where nobody is left who could pass, a person is asked, and that is said.
+    let asks = |id: &str| {
+        let nobody =
+            |r: &RolloutRecord| matches!(r.state, RolloutState::Paused(PauseReason::NothingPassed { .. }));
+        run.ledger.rollouts.values().any(|r| r.id.as_str() == id && nobody(r))
+    };
+    let unfinished = summary.outcome.iter().filter(|(id, word)| *word == "Unfinished" && !asks(id));
     let waits = || golden::waits(&run).join("; ");
     broken.chain(unfinished.map(|(id, _)| format!("{id}: {}", waits()))).collect()
 }

@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
 
     /// A floor that doesn't hold any more for nodes that are reserved and still serve. Others that still serve aren't
     /// away yet either: whoever crosses first takes what is left.
-    pub(crate) fn floor_broken(&mut self, unit: &[usize]) -> Option<Reason> {
+    pub(crate) fn floor_broken(&mut self, unit: &[usize], asking: Asking) -> Option<Reason> {
         self.count();
         let budgets = active(&self.input);
         let counts = self.counters.as_ref()?;
@@ -116,6 +116,10 @@ impl<'a> Pass<'a> {
         touched.into_iter().find_map(|at| {
             let counter = &counts.counters[at as usize];
             let ActiveBudget { name, spec } = budgets[counter.budget];
+            let rollback = asking.reason == drydock_spec::Reason::Rollback;
+            if !rollback && spec.reasons.as_ref().is_some_and(|r| !r.contains(&asking.reason)) {
+                return None;
+            }
             let floor = spec.min_available?.ceil_of(counter.size);
             let spared = counter.broken_before.min(spec.broken_allowance.0.floor_of(counter.size));
             let away = counter.away.saturating_sub(weigh(at, &others));

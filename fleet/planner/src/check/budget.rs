@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drydock_plan::{NodeId, RolloutKind, Target};
+use drydock_plan::{NodeId, Target};
 use drydock_spec::{
     Amount, BudgetName, BudgetSpec, BudgetUnit, DomainKey, Each, Fleet, PoolName, PoolSpec, Reason,
 };
@@ -383,19 +383,17 @@ fn is_active(view: &View<'_>, spec: &BudgetSpec) -> bool {
 /// A way back is covered by every budget, whatever its list of reasons says.
 fn is_restricted(view: &View<'_>, spec: &BudgetSpec, fresh: &Fresh<'_>) -> bool {
     let Some(reasons) = &spec.reasons else { return true };
-    match fresh.rollout.map(|r| &r.kind) {
-        None | Some(RolloutKind::Rollback { .. } | RolloutKind::Revert) => true,
-        Some(RolloutKind::Forward) => {
-            // Ids differ where a release names what doesn't live on nodes, so contents are compared.
-            let release = Target { release: fresh.visit.to.release.clone(), layout: None };
-            let pool = fresh.pool.map(|(_, pool)| pool);
-            let fleet = view.input.fleet;
-            let runs = |n| facts::runs(fleet, view.after, pool, n, &release, false, None) == Some(true);
-            // A node that is only being helped on what it was upgraded to is no matter of layouts.
-            let only_cut = !fresh.urgent && fresh.seen.is_some_and(runs);
-            reasons.contains(if only_cut { &Reason::Repartition } else { &Reason::Upgrade })
-        }
+    if fresh.rollout.is_none() || fresh.is_way_back() {
+        return true;
     }
+    // Ids differ where a release names what doesn't live on nodes, so contents are compared.
+    let release = Target { release: fresh.visit.to.release.clone(), layout: None };
+    let pool = fresh.pool.map(|(_, pool)| pool);
+    let fleet = view.input.fleet;
+    let runs = |n| facts::runs(fleet, view.after, pool, n, &release, false, None) == Some(true);
+    // A node that is only being helped on what it was upgraded to is no matter of layouts.
+    let only_cut = !fresh.urgent && fresh.seen.is_some_and(runs);
+    reasons.contains(if only_cut { &Reason::Repartition } else { &Reason::Upgrade })
 }
 
 /// As a maximum.

@@ -35,8 +35,9 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
                 format!("{} is reserved and no window of {name} is open", fresh.id)
             });
         }
+        let security = is_security(view, pool, fresh);
         for freeze in applicable.freezes.iter().filter(|f| has_domain(&f.scope, &node)) {
-            found.when(!passes(freeze, fresh), CALENDAR, || {
+            found.when(!passes(freeze, fresh, security), CALENDAR, || {
                 let what = freeze.name.as_deref().unwrap_or("without a name");
                 format!("{} is reserved in the freeze {what} until {}", fresh.id, freeze.to)
             });
@@ -63,8 +64,14 @@ fn has_domain(scope: &Scope, node: &AnyNode<'_>) -> bool {
     scope.domain.as_ref().is_none_or(|d| node.domain_name(d.key) == Some(d.value.as_str()))
 }
 
-fn passes(freeze: &Freeze, fresh: &Fresh<'_>) -> bool {
-    let security = fresh.rollout.is_some_and(|r| r.security) && freeze.allow.contains(&FreezeAllow::Security);
+/// The document of what this very node gets says so. What its neighbours get doesn't count.
+fn is_security(view: &View<'_>, pool: &PoolSpec, fresh: &Fresh<'_>) -> bool {
+    let release = view.input.fleet.releases.get(&pool.release);
+    release.is_some_and(|r| r.spec.security && r.spec.vector().id() == fresh.visit.to.release)
+}
+
+fn passes(freeze: &Freeze, fresh: &Fresh<'_>, security: bool) -> bool {
+    let security = security && freeze.allow.contains(&FreezeAllow::Security);
     let denied = fresh.rollout.is_some_and(|r| r.strategy.rollback.in_freeze == InFreeze::Deny);
     let back = fresh.is_way_back() && (!denied || freeze.allow.contains(&FreezeAllow::Rollback));
     security || back

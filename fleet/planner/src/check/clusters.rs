@@ -1,5 +1,6 @@
 //! maxClusters: a rollout begins in another cluster only while fewer than it allows are under way. A cluster that isn't
-//! seen is under way as long as the ledger has a visit there.
+//! seen is under way as long as the ledger has a visit there; one that hasn't answered for as long as a lost node is waited
+//! for takes no place, as a lost node doesn't.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +20,19 @@ pub(super) fn check(view: &View<'_>, found: &mut Findings) {
         }
     }
     for (id, (node, limit)) in begun {
-        let held = view.held.iter().filter(|h| h.visit.rollout == *id);
+        let lost_after = view.after.rollouts.get(id).map(|r| r.strategy.lost_after);
+        let silent = |cluster: &str| {
+            let seen = view.input.inventory.clusters.get(cluster);
+            let since = seen.filter(|c| c.error.is_some()).map_or(view.input.now, |c| c.seen_at);
+            lost_after.is_some_and(|patience| patience.after(since) <= view.input.now)
+        };
+        let held = view.held.iter().filter(|h| h.visit.rollout == *id).filter(|h| !silent(h.id.cluster()));
         let now: BTreeSet<&str> = held.map(|h| h.id.cluster()).collect();
         let fresh: BTreeSet<&NodeId> = view.fresh.iter().map(|f| f.id).collect();
         let before: BTreeSet<&str> = view
             .held
             .iter()
-            .filter(|h| h.visit.rollout == *id && !fresh.contains(h.id))
+            .filter(|h| h.visit.rollout == *id && !fresh.contains(h.id) && !silent(h.id.cluster()))
             .map(|h| h.id.cluster())
             .collect();
         found.when(now.len() > limit as usize && now.len() > before.len(), "I20 clusters", || {

@@ -72,11 +72,14 @@ pub(super) struct Fresh<'a> {
 }
 
 impl Fresh<'_> {
-    /// A way back: made by drydock after a halt, or a commit that goes back to what was good.
+    /// A way back: made by drydock after a halt, or a commit that goes back to what was good on this node.
     pub(super) fn is_way_back(&self) -> bool {
+        let good = [&self.record.last_known_good, &self.record.previous_good];
+        let was_good = good.into_iter().any(|t| t.as_ref() == Some(&self.visit.to));
         self.rollout.is_some_and(|r| match r.kind {
             RolloutKind::Forward => false,
-            RolloutKind::Rollback { .. } | RolloutKind::Revert => true,
+            RolloutKind::Rollback { .. } => true,
+            RolloutKind::Revert => was_good,
         })
     }
 }

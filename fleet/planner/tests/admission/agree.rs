@@ -212,15 +212,13 @@ impl Played {
                     node.work.gangs = vec![GangId::new("somebody/job")];
                 }
             }
-            4 => {
-                if two
-                    .inventory
-                    .clusters
-                    .iter()
-                    .any(|(c, seen)| c.as_str() == cluster && seen.error.is_none())
-                {
-                    two.inventory.nodes.remove(&id);
-                }
+            4 if two
+                .inventory
+                .clusters
+                .iter()
+                .any(|(c, seen)| c.as_str() == cluster && seen.error.is_none()) =>
+            {
+                two.inventory.nodes.remove(&id);
             }
             5 => {
                 if let Some(node) = two.inventory.nodes.get_mut(&id) {

@@ -114,9 +114,9 @@ fn the_newest_commands_stay_and_retries_that_still_count() {
         ..ended(0, &scene().fleet().releases["new"].vector().id())
     };
     ledger.apply(LedgerChange::Rollout(Box::new(aborted)));
-    said(&mut ledger, 1, CommandKind::RetryRelease { release: "r-00000000".parse().unwrap() });
+    said(&mut ledger, 1, CommandKind::RetryRelease { release: "r-00000000".parse().unwrap(), pool: None });
     let release = scene().fleet().releases["new"].vector().id();
-    said(&mut ledger, 2, CommandKind::RetryRelease { release });
+    said(&mut ledger, 2, CommandKind::RetryRelease { release, pool: None });
     for number in 3..=202 {
         said(&mut ledger, number, CommandKind::Skip { node: NodeId::new("c/p-000") });
     }

@@ -15,3 +15,4 @@ mod two;
 mod units;
 mod unseen;
 mod visit;
+mod why;

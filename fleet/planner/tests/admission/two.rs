@@ -143,7 +143,7 @@ pub fn observed(cluster: &str, n: u32, stack: &Arc<Stack>) -> ObservedNode {
         kernel: Arc::from("6.8"),
         boot_id: 1,
         ready: true,
-        ready_since: START,
+        ready_since: START - jiff::SignedDuration::from_hours(1),
         cordon: Cordon::default(),
         running: Arc::clone(stack),
         layout: None,

@@ -82,7 +82,7 @@ impl Play {
         self.answers(StepState::Done, checks);
     }
     /// Through preflight, cordon and drain, to what is applied first.
-    fn to_apply(&mut self, preflight: Vec<CheckResult>) {
+    fn go_to_apply(&mut self, preflight: Vec<CheckResult>) {
         self.done(preflight);
         self.pass();
         assert_eq!(self.visit().step, Step::Cordon);
@@ -150,11 +150,11 @@ fn two_failed_fetches_within_a_minute_settle_nothing() {
 #[test]
 fn without_a_check_that_passed_nothing_is_known_good() {
     let mut play = Play::new(no_checks(), |_| {});
-    play.to_apply(Vec::new());
+    play.go_to_apply(Vec::new());
     assert_eq!(play.record().last_known_good, None);
     let both = json!({"checks": [{"name": "one", "class": "driver"}]});
     let mut play = Play::new(both, |_| {});
-    play.to_apply(vec![result("one", RawVerdict::Pass, None)]);
+    play.go_to_apply(vec![result("one", RawVerdict::Pass, None)]);
     assert_eq!(play.record().last_known_good.as_ref(), Some(&play.visit().from));
 }
 
@@ -163,7 +163,7 @@ fn one_result_of_two_is_no_pass() {
     let two = json!({"preflight": {"run": "none"}, "checks": [
         {"name": "one", "class": "driver"}, {"name": "two", "class": "custom"}]});
     let mut play = Play::new(two, |_| {});
-    play.to_apply(Vec::new());
+    play.go_to_apply(Vec::new());
     play.runs_new();
     play.done(Vec::new());
     assert_eq!(play.visit().step, Step::Verify);
@@ -179,7 +179,7 @@ fn a_reboot_is_done_with_a_new_boot_and_not_before() {
     let mut play = Play::new(no_checks(), |fleet| {
         fleet.components.get_mut("gpu-driver").unwrap().spec.disruption = Disruption::Reboot;
     });
-    play.to_apply(Vec::new());
+    play.go_to_apply(Vec::new());
     play.runs_new();
     play.done(Vec::new());
     assert!(matches!(play.visit().step, Step::Apply(_)), "it says done and hasn't booted");
@@ -215,7 +215,7 @@ fn a_layout_that_went_with_the_driver_is_cut_again() {
     });
     let layout = layout_id(&play.fleet.layouts.get("slices").unwrap().spec);
     play.inventory.nodes.values_mut().for_each(|n| n.layout = Some(layout.clone()));
-    play.to_apply(Vec::new());
+    play.go_to_apply(Vec::new());
     assert_eq!(play.visit().step, Step::Apply(ApplyItem::Component("gpu-driver".parse().unwrap())));
     play.runs_new();
     play.node().layout = None;
@@ -231,7 +231,7 @@ fn a_value_that_isnt_told_is_no_pass_where_one_is_asked_for() {
     let measured = json!({"preflight": {"run": "none"}, "checks": [
         {"name": "one", "class": "driver", "regress": "5%"}]});
     let mut play = Play::new(measured, |_| {});
-    play.to_apply(Vec::new());
+    play.go_to_apply(Vec::new());
     play.runs_new();
     play.done(Vec::new());
     play.done(vec![result("one", RawVerdict::Pass, None)]);

@@ -1,8 +1,8 @@
 //! I10. It is noon on a Wednesday.
 
 use drydock_spec::{
-    AtClose, CalendarSpec, Day, DomainKey, DomainRef, Freeze, FreezeAllow, InFreeze, MustFit, Period, Scope,
-    Window,
+    AtClose, CalendarSpec, Day, DomainKey, DomainRef, Freeze, FreezeAllow, InFreeze, MustFit, Period,
+    ReleaseSpec, Scope, Window,
 };
 
 use super::fixture::*;
@@ -79,13 +79,22 @@ fn nothing_goes_forward_in_a_freeze() {
 
 #[test]
 fn security_passes_where_it_may() {
-    for (security, allow, fine) in [
-        (true, vec![FreezeAllow::Security], true),
-        (true, vec![], false),
-        (false, vec![FreezeAllow::Security], false),
+    // What the rollout's other pools get says nothing about this one.
+    for (security, own, allow, fine) in [
+        (true, true, vec![FreezeAllow::Security], true),
+        (true, true, vec![], false),
+        (false, false, vec![FreezeAllow::Security], false),
+        (true, false, vec![FreezeAllow::Security], false),
     ] {
         let mut world = World::new();
         world.rollout(|r| r.security = security);
+        let spec = ReleaseSpec {
+            components: new_vector().0,
+            requires: Default::default(),
+            security: own,
+            notes: None,
+        };
+        world.fleet.releases.insert("new".parse().unwrap(), named(spec));
         world.reserve(0);
         calendar(&mut world, Vec::new(), vec![freeze(&allow)]);
         if fine { world.is_fine() } else { world.breaks(CALENDAR) }
@@ -116,4 +125,19 @@ fn a_sick_soaking_node_is_helped_at_any_time() {
     world.reserve(0);
     calendar(&mut world, vec![window(Day::Thu, "11:00")], vec![freeze(&[])]);
     world.is_fine();
+}
+
+/// A commit that goes back is a way back for nodes that were good on it, and for nobody else.
+#[test]
+fn a_commit_that_goes_back_passes_with_nodes_that_were_good_on_it() {
+    for (good, fine) in [(true, true), (false, false)] {
+        let mut world = World::new();
+        world.rollout(|r| r.kind = drydock_plan::RolloutKind::Revert);
+        if good {
+            world.was(0, |r| r.previous_good = Some(target(&new_vector())));
+        }
+        world.reserve(0);
+        calendar(&mut world, vec![window(Day::Thu, "11:00")], vec![freeze(&[])]);
+        if fine { world.is_fine() } else { world.breaks(CALENDAR) }
+    }
 }

@@ -13,7 +13,8 @@ pub(super) fn command(command: &Command) -> String {
         CommandKind::Abort { rollout } => format!("abort {rollout}"),
         CommandKind::Approve { rollout, wave, team, .. } => format!("approve {rollout} {wave} for {team}"),
         CommandKind::Skip { node } => format!("skip {node}"),
-        CommandKind::RetryRelease { release } => format!("retry {release}"),
+        CommandKind::RetryRelease { release, pool: None } => format!("retry {release}"),
+        CommandKind::RetryRelease { release, pool: Some(pool) } => format!("retry {release} on {pool}"),
         CommandKind::RetryNode { node } => format!("retry {node}"),
     };
     format!("{} says: {what} ({})", command.by, command.reason)

@@ -114,7 +114,8 @@ fn owners(lint: &mut Lint<'_, '_>) {
             }
         }
         for (first, pools) in shared {
-            let message = format!("{} belong to policy `{first}` already", list(pools));
+            let (noun, verb) = if pools.len() == 1 { ("pool", "belongs") } else { ("pools", "belong") };
+            let message = format!("{noun} {} {verb} to policy `{first}` already", list(pools));
             let hint = Some("narrow one of the two selectors".to_owned());
             lint.at(document, path!["select"], RuleId::PoolInTwoPolicies, message, hint);
         }

@@ -36,6 +36,8 @@ pub(crate) struct Fleet {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Clock {
     pub(crate) at: Timestamp,
+    /// The wall clock at that instant.
+    pub(crate) wall: Timestamp,
     pub(crate) speed: Option<f64>,
 }
 
@@ -45,6 +47,7 @@ pub(crate) struct Clock {
 pub(crate) struct Source {
     pub(crate) problem: Option<SourceProblem>,
     pub(crate) problem_text: Option<String>,
+    pub(crate) answered_at: Option<Timestamp>,
     pub(crate) hint: Option<String>,
 }
 
@@ -68,6 +71,9 @@ pub(crate) struct FleetView {
 pub(crate) struct Counts {
     pub(crate) nodes: u32,
     pub(crate) gpus: u32,
+    /// Absent where the server is older.
+    #[serde(default)]
+    pub(crate) gpus_advertised: Option<u32>,
     pub(crate) gpus_in_service: u32,
     pub(crate) sync: BTreeMap<String, u32>,
     pub(crate) steps: BTreeMap<String, u32>,
@@ -109,6 +115,8 @@ pub(crate) struct Rollout {
     pub(crate) ended: Option<Timestamp>,
     pub(crate) waves: Vec<Wave>,
     pub(crate) waits: Vec<Reason>,
+    #[serde(default)]
+    pub(crate) pauses: Vec<drydock_plan::PauseReason>,
     pub(crate) child: Option<RolloutId>,
     pub(crate) superseded_by: Option<RolloutId>,
 }

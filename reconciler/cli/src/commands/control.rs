@@ -82,8 +82,11 @@ pub(crate) struct AbortArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = RETRY)]
 pub(crate) struct RetryArgs {
-    /// A quarantined release (r-…) or a node (cluster/node).
+    /// A release that failed or was aborted (r-…), or a node (cluster/node).
     what: String,
+    /// The release on this pool only.
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
     /// Why it should work now.
     #[arg(long)]
     reason: String,
@@ -135,9 +138,13 @@ pub(crate) fn abort(args: AbortArgs, ui: &Ui) -> Result {
 
 /// `retry`.
 pub(crate) fn retry(args: RetryArgs, ui: &Ui) -> Result {
-    let RetryArgs { what, reason, speaker } = args;
+    let RetryArgs { what, pool, reason, speaker } = args;
     let done = format!("{what} is tried again");
-    say(&speaker, &reason, json!({"action": "retry", "what": what}), &done, ui)
+    let mut body = json!({"action": "retry", "what": what});
+    if let Some(pool) = pool {
+        body["pool"] = json!(pool);
+    }
+    say(&speaker, &reason, body, &done, ui)
 }
 
 /// `skip`.
@@ -154,9 +161,9 @@ fn say(speaker: &Speaker, reason: &str, mut body: Value, done: &str, ui: &Ui) ->
     let answer = speaker.target.reader()?.command(&body)?;
     ui.show(&answer, || {
         let number = answer.get("number").and_then(Value::as_u64).unwrap_or(0);
-        format!(
-            "said: {done}\n  kept as command {number}; the next pass takes it into account (drydock history)"
-        )
+        // What comes of it is the server's to say: it knows what is there.
+        let note = answer.get("note").and_then(Value::as_str).filter(|note| !note.is_empty()).unwrap_or(done);
+        format!("{note}\n  recorded as command {number}, takes effect within seconds (drydock history)")
     })?;
     Ok(Exit::Ok)
 }

@@ -97,8 +97,12 @@ fn title(fleet: &Fleet, clusters: &[Cluster], when: &When, ui: &Ui) -> Vec<Strin
         view.commit.short(),
         view.commit.summary
     ));
+    let advertised = match counts.gpus_advertised {
+        Some(n) if n != counts.gpus => format!(", {} advertised", grouped(n.into())),
+        Some(_) | None => String::new(),
+    };
     out.push(format!(
-        "  {} in {} and {}: {} run what Git says, {} of {} GPUs in service",
+        "  {} in {} and {}: {} run what Git says, {} of {} GPUs in service{advertised}",
         count(counts.nodes, "node"),
         count(view.clusters, "cluster"),
         count(view.pools, "pool"),
@@ -124,7 +128,25 @@ fn title(fleet: &Fleet, clusters: &[Cluster], when: &When, ui: &Ui) -> Vec<Strin
     // Where nothing runs, nothing reads the repository; that is said already.
     let unread = matches!(fleet.source.problem, Some(SourceProblem::NotReadYet {}));
     if let Some(problem) = fleet.source.problem_text.as_ref().filter(|_| !unread) {
-        out.push(format!("  the newest commit isn't in force: {problem}"));
+        out.push(match &fleet.source.problem {
+            // Nobody knows what is newest while nothing can be read: what is known is how old the last look is.
+            Some(SourceProblem::Unreadable { .. }) => {
+                let wall = When::new(fleet.clock.wall, None);
+                let age = fleet.source.answered_at.map_or("it never answered".to_owned(), |at| {
+                    format!("it last answered {}", wall.relative(at))
+                });
+                format!("  {problem}; {age}")
+            }
+            Some(
+                SourceProblem::NotReadYet {}
+                | SourceProblem::Rewritten { .. }
+                | SourceProblem::Backwards { .. }
+                | SourceProblem::Invalid { .. }
+                | SourceProblem::Incomplete { .. }
+                | SourceProblem::MassRemoval { .. },
+            )
+            | None => format!("  the newest commit isn't in force: {problem}"),
+        });
         out.extend(fleet.source.hint.iter().map(|hint| format!("    help: {hint}")));
     }
     out.extend(fleet.trouble.iter().map(|trouble| format!("  the last pass wasn't carried out: {trouble}")));

@@ -55,7 +55,8 @@ pub(crate) fn command(what: &CommandKind) -> String {
             format!("approve {rollout} {} wave {wave} for {team}", side(*gate))
         }
         CommandKind::Skip { node } => format!("skip {node}"),
-        CommandKind::RetryRelease { release } => format!("retry {release}"),
+        CommandKind::RetryRelease { release, pool: None } => format!("retry {release}"),
+        CommandKind::RetryRelease { release, pool: Some(pool) } => format!("retry {release} on pool {pool}"),
         CommandKind::RetryNode { node } => format!("retry {node}"),
     }
 }

@@ -79,7 +79,9 @@ fn changes(node: &Node) -> impl Iterator<Item = String> {
 
 /// Words of their own for a node that waits for nothing.
 fn nothing(node: &Node, why: &Why) -> &'static str {
-    if why.synced && node.soak.is_some() {
+    if why.synced && node.pool.is_none() {
+        "waits for nothing: no pool selects it, so drydock leaves it alone"
+    } else if why.synced && node.soak.is_some() {
         "waits for nothing: it runs what Git says, serves, and is watched for a while"
     } else if why.synced {
         "waits for nothing: it runs what Git says"

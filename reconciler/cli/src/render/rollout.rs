@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drydock_plan::{
-    Blame, FailureClass, HaltLimit, NodeCounts, ReleaseId, RolloutEvent, RolloutKind, RolloutRecord,
+    Blame, FailureClass, HaltLimit, NodeCounts, Reason, ReleaseId, RolloutEvent, RolloutKind, RolloutRecord,
     RolloutState, WaveState,
 };
 use drydock_spec::{Period, PoolName};
 use jiff::Timestamp;
 
 use super::paint::Paint;
-use super::reason::{gathered, sentence, some};
+use super::reason::{count, gathered, sentence, some};
 use super::table::{Columns, Item};
 use super::time::{When, short};
 use super::wrap;
@@ -97,7 +97,9 @@ pub(crate) fn waves(rollout: &Rollout, when: &When, paint: Paint, width: usize) 
         ]);
     }
     let mut out = vec![table.finish("  ")];
-    let whole = rollout.waits.iter().map(|reason| sentence(reason, when));
+    let paused = rollout.pauses.iter().map(|why| Reason::Paused { why: why.clone() });
+    let paused: Vec<Reason> = paused.collect();
+    let whole = paused.iter().chain(&rollout.waits).map(|reason| sentence(reason, when));
     let single = gathered(rollout.waves.iter().flat_map(|wave| &wave.waits), when);
     let mut lines: Vec<String> = Vec::new();
     for line in whole.chain(single) {
@@ -270,21 +272,33 @@ fn failure_word(class: FailureClass) -> String {
     }
 }
 
+/// Failures in halves: one whose cause isn't known counts half.
+fn failures(halves: u32) -> String {
+    match (halves / 2, halves % 2) {
+        (0, 1) => "1 failure of unknown cause, which counts half".to_owned(),
+        (whole, 0) => count(whole, "failure"),
+        (whole, _) => format!("{} and one of unknown cause, which counts half", count(whole, "failure")),
+    }
+}
+
 fn limit(limit: &HaltLimit) -> String {
     match limit {
         HaltLimit::Failures { half_weights, tolerate } => {
-            format!("{} failures, {tolerate} borne", f64::from(*half_weights) / 2.0)
+            format!("{}, {tolerate} tolerated", failures(*half_weights))
         }
         HaltLimit::Percent { failed, attempted, tolerate } => {
-            format!("{failed} of {attempted} units failed, {tolerate} borne")
+            format!("{failed} of {} failed, {tolerate} tolerated", count(*attempted, "unit"))
         }
-        HaltLimit::Consecutive { count } => format!("{count} failures in a row"),
-        HaltLimit::Lost { count, tolerate } => format!("{count} nodes lost, {tolerate} borne"),
-        HaltLimit::Class { class, count, tolerate } => {
-            format!("{count} failures of {}, {tolerate} borne", failure_word(*class))
+        HaltLimit::Consecutive { count: n } => format!("{} in a row", count(*n, "failure")),
+        HaltLimit::Lost { count: n, tolerate } => format!("{} lost, {tolerate} tolerated", count(*n, "node")),
+        HaltLimit::Class { class, count: n, tolerate } => {
+            format!("{} of {}, {tolerate} tolerated", count(*n, "failure"), failure_word(*class))
         }
         HaltLimit::Nodes { failed, passed, tolerate } => {
-            format!("{failed} nodes failed before and after, {passed} passed, {tolerate} borne")
+            format!(
+                "{} failed before and after, {passed} passed, {tolerate} tolerated",
+                count(*failed, "node")
+            )
         }
     }
 }

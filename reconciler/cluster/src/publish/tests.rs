@@ -191,6 +191,8 @@ fn rollout() -> RolloutRecord {
         targets: BTreeMap::from([("h100".parse().unwrap(), target("2"))]),
         security: false,
         state: RolloutState::Running,
+        also_paused: Vec::new(),
+        resumed: None,
         created: START,
         ended: None,
         waves: vec![WaveRecord {

@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::{State, rejection::JsonRejection};
 use axum::http::StatusCode;
-use drydock_plan::{Command, CommandKind, Ledger, LedgerChange, NodeId, RolloutId, RolloutRecord};
-use drydock_spec::{GatePoint, ReleaseId, TeamName, WaveName};
+use drydock_plan::{Command, LedgerChange, NodeId, RolloutId};
+use drydock_spec::{GatePoint, PoolName, TeamName, WaveName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::meaning::{Meaning, Present};
 use super::{Api, ApiError};
 use crate::engine::events;
 use crate::store::StoreError;
@@ -66,6 +67,9 @@ pub enum CommandAction {
     Retry {
         /// A release (`r-…`) or a node (`cluster/node`).
         what: String,
+        /// A release on this pool only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<PoolName>,
     },
     /// A node is left out.
     Skip {
@@ -81,6 +85,9 @@ pub struct CommandAnswer {
     pub number: u64,
     /// Revision of the ledger that holds it.
     pub revision: u64,
+    /// What comes of it, in a sentence.
+    #[serde(default)]
+    pub note: String,
 }
 
 pub(super) async fn command(
@@ -115,82 +122,19 @@ pub(super) async fn command(
 fn append(api: &Api, request: &CommandRequest) -> Result<CommandAnswer, ApiError> {
     for _ in 0..RACES {
         let ledger = api.store().ledger();
-        let what = meaning(&ledger, &request.action)?;
+        let snapshot = api.snapshot();
+        let present = Present { ledger: &ledger, facts: snapshot.facts.as_deref(), by: &request.by };
+        let Meaning { what, note } = present.meaning(&request.action)?;
         let number = ledger.commands.last_key_value().map_or(1, |(last, _)| last.saturating_add(1));
         let at = api.now();
         let (by, reason) = (request.by.trim().to_owned(), request.reason.trim().to_owned());
         let change = LedgerChange::Command(number, Command { at, by, reason, what, done: false });
         let changes = [change];
         match api.store().commit(ledger.revision, &changes, &events(&ledger, &changes, at)) {
-            Ok(revision) => return Ok(CommandAnswer { number, revision }),
+            Ok(revision) => return Ok(CommandAnswer { number, revision, note }),
             Err(StoreError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Err(ApiError::unavailable("the ledger changes too quickly just now", "try again"))
-}
-
-/// What the command means for this ledger; an error when it means nothing.
-fn meaning(ledger: &Ledger, action: &CommandAction) -> Result<CommandKind, ApiError> {
-    let open = |id: &RolloutId| -> Result<&RolloutRecord, ApiError> {
-        let record = ledger.rollouts.get(id).ok_or_else(|| {
-            ApiError::not_found(format!("there is no rollout {id}"), "`GET /api/v1/rollouts` lists them")
-        })?;
-        if record.state.is_final() {
-            let error = format!("{id} has ended: {}", record.state.word());
-            return Err(ApiError::conflict(error, "push a new commit, or retry what was quarantined"));
-        }
-        Ok(record.as_ref())
-    };
-    match action {
-        CommandAction::Pause { rollout } => {
-            open(rollout).map(|_| CommandKind::Pause { rollout: rollout.clone() })
-        }
-        CommandAction::Resume { rollout } => {
-            open(rollout).map(|_| CommandKind::Resume { rollout: rollout.clone() })
-        }
-        CommandAction::Abort { rollout } => {
-            open(rollout).map(|_| CommandKind::Abort { rollout: rollout.clone() })
-        }
-        CommandAction::Approve { rollout, wave, gate, team } => {
-            let record = open(rollout)?;
-            if !record.waves.iter().any(|known| known.name == *wave) {
-                let known: Vec<_> = record.waves.iter().map(|wave| wave.name.as_str()).collect();
-                let hint = format!("its waves are {}", known.join(", "));
-                return Err(ApiError::not_found(format!("{rollout} has no wave {wave}"), hint));
-            }
-            let (rollout, wave, team) = (rollout.clone(), wave.clone(), team.clone());
-            Ok(CommandKind::Approve { rollout, wave, gate: *gate, team })
-        }
-        CommandAction::Retry { what } => retry(ledger, what),
-        CommandAction::Skip { node } => {
-            if node.as_str().split('/').filter(|part| !part.is_empty()).count() != 2 {
-                return Err(ApiError::bad(format!("{node} is no node"), "write it as cluster/node"));
-            }
-            Ok(CommandKind::Skip { node: node.clone() })
-        }
-    }
-}
-
-fn retry(ledger: &Ledger, what: &str) -> Result<CommandKind, ApiError> {
-    if let Ok(release) = what.parse::<ReleaseId>() {
-        if ledger.quarantines.keys().any(|(_, quarantined)| *quarantined == release) {
-            return Ok(CommandKind::RetryRelease { release });
-        }
-        let hint = "`GET /api/v1/plan-report` names what is quarantined";
-        return Err(ApiError::not_found(format!("{release} isn't quarantined"), hint));
-    }
-    let node = NodeId::new(what);
-    match ledger.nodes.get(&node) {
-        Some(record) if record.quarantine.is_some() || record.skipped.is_some() => {
-            Ok(CommandKind::RetryNode { node })
-        }
-        Some(_) => {
-            Err(ApiError::conflict(format!("{node} is neither quarantined nor left out"), "nothing to retry"))
-        }
-        None => Err(ApiError::not_found(
-            format!("{what} is neither a quarantined release nor a known node"),
-            "write a release as r-… and a node as cluster/node",
-        )),
-    }
 }

@@ -24,6 +24,7 @@ mod command;
 mod error;
 mod guard;
 mod live;
+mod meaning;
 mod pages;
 mod read;
 

@@ -17,8 +17,8 @@ use crate::desired::SourceView;
 use crate::metrics;
 use crate::store::Event;
 use crate::view::{
-    ClockView, ClusterView, Facts, FleetView, NodeDetail, NodeRow, PoolView, RolloutDetail, RolloutRow,
-    Snapshot, WhyView,
+    ClockView, ClusterView, Facts, FleetView, Health, NodeDetail, NodeRow, PoolView, RolloutDetail,
+    RolloutRow, STEP_WORDS, Snapshot, Sync, WhyView,
 };
 
 /// Rows of a page unless asked otherwise.
@@ -179,6 +179,9 @@ pub(super) async fn nodes(
 ) -> Result<Json<List<NodeRow>>, ApiError> {
     let (facts, Query(query)) = (facts(&api)?, query?);
     let limit = page(query.limit)?;
+    if let Some(state) = &query.state {
+        known_state(state)?;
+    }
     let after = query.after.as_deref().map(NodeId::new);
     let wanted = |row: &NodeRow| {
         let NodeQuery { pool, cluster: _, rollout, state, limit: _, after: _ } = &query;
@@ -199,6 +202,19 @@ pub(super) async fn nodes(
     let items: Vec<_> = rows.by_ref().take(limit).collect();
     let next = rows.next().and_then(|_| items.last().map(|row| row.id.to_string()));
     Ok(Json(List { at: facts.now, items, next }))
+}
+
+/// A word that no node can have is a typing error, not an empty list.
+fn known_state(state: &str) -> Result<(), ApiError> {
+    let sync = Sync::ALL.map(Sync::word);
+    let health = Health::ALL.map(Health::word);
+    let mut words = sync.into_iter().chain(health).chain(STEP_WORDS);
+    if words.any(|word| word == state) {
+        return Ok(());
+    }
+    let list = |words: &[&str]| words.join(", ");
+    let hint = format!("one of {}, {}, {}", list(&sync), list(&health), list(&STEP_WORDS));
+    Err(ApiError::bad(format!("`{state}` is no state of a node"), hint))
 }
 
 pub(super) async fn node(

@@ -17,6 +17,8 @@ pub struct Counts {
     pub nodes: u32,
     /// GPUs they should have.
     pub gpus: u32,
+    /// GPUs that they advertise now.
+    pub gpus_advertised: u32,
     /// GPUs that can be used now: their node is ready and takes pods.
     pub gpus_in_service: u32,
     /// Nodes by sync.
@@ -120,6 +122,7 @@ impl Counts {
     fn add(&mut self, row: &NodeRow) {
         self.nodes += 1;
         self.gpus = self.gpus.saturating_add(row.gpus_expected.max(row.gpus));
+        self.gpus_advertised = self.gpus_advertised.saturating_add(row.gpus);
         if row.schedulable {
             self.gpus_in_service = self.gpus_in_service.saturating_add(row.gpus);
         }

@@ -1,8 +1,8 @@
 //! Rollouts on the screens.
 
 use drydock_plan::{
-    CommitRef, Halt, NodeCounts, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutReport, RolloutState,
-    Wait, WaveState,
+    CommitRef, Halt, NodeCounts, PauseReason, Reason, RolloutId, RolloutKind, RolloutRecord, RolloutReport,
+    RolloutState, Wait, WaveState,
 };
 use drydock_spec::{PolicyName, WaveName};
 use jiff::Timestamp;
@@ -33,6 +33,9 @@ pub struct RolloutRow {
     pub ended: Option<Timestamp>,
     /// Its waves.
     pub waves: Vec<WaveRow>,
+    /// Everything that keeps it paused, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<PauseReason>,
     /// Why it doesn't go on as a whole.
     pub waits: Vec<Reason>,
     /// Failures whose blame is settled.
@@ -110,6 +113,7 @@ impl Facts {
             ended: record.ended,
             waves: waves.collect(),
             waits: report.map(|report| report.waits.clone()).unwrap_or_default(),
+            pauses: record.pauses().cloned().collect(),
             failures: u32::try_from(record.failures.len()).unwrap_or(u32::MAX),
             halt: record.halt.clone(),
             child: record.child.clone(),

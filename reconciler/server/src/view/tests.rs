@@ -121,6 +121,8 @@ fn sums_count_every_node_once() {
     let facts = facts(|inventory, ledger| {
         let (id, node) = first(inventory);
         node.ready = false;
+        // Its driver is away: the document still says how many it has.
+        node.gpus = 0;
         // In both, and in the ledger only.
         for id in [id, NodeId::new("c01/zz-gone")] {
             ledger.apply(LedgerChange::Node(id, Box::default()));
@@ -129,6 +131,7 @@ fn sums_count_every_node_once() {
     let overview = facts.overview();
     let counts = &overview.fleet.counts;
     assert_eq!((counts.nodes, counts.gpus, counts.gpus_in_service), (9, 64, 56));
+    assert_eq!(counts.gpus_advertised, 56);
     assert_eq!(counts.health.values().sum::<u32>(), 9);
     let pools: Vec<_> = overview.pools.iter().map(|pool| (pool.name.as_str(), pool.counts.nodes)).collect();
     assert_eq!(pools, [("h100-0", 4), ("h100-1", 4)]);

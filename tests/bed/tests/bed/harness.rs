@@ -21,11 +21,14 @@ const WHOLE: Duration = Duration::from_secs(2 * 60 * 60);
 
 type Run = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
 
+/// A test and what it is called.
+pub(crate) type NamedTest = (&'static str, fn() -> Run);
+
 /// The tests of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) module: &'static str,
-    pub(crate) tests: &'static [(&'static str, fn() -> Run)],
+    pub(crate) tests: &'static [NamedTest],
 }
 
 /// Lists the tests of a file. One that is left out is dead code, which lint refuses.

@@ -85,7 +85,7 @@ mod tests {
             [
                 "3 nodes: it serves and is watched until Mon 17:30 UTC (in 30m); the last Mon 18:00 UTC",
                 "1 node: a person said to leave it out",
-                "batch 1 of 2 is full, 2 not settled yet",
+                "batch 1 is full: 2 of 2 units still in progress",
             ]
         );
     }

@@ -71,7 +71,14 @@ pub(crate) fn sentence(reason: &Reason, when: &When) -> String {
         Reason::Halted { since, in_flight } => rules::halted(*since, *in_flight, when),
         Reason::Rejected { why } => rules::rejected(why),
         Reason::Incompatible { why } => rules::incompatible(why),
-        Reason::AbortedBefore { rollout } => rules::aborted_before(rollout),
+        Reason::AbortedBefore { rollout, by, release } => {
+            rules::aborted_before(rollout, by.as_deref(), release.as_ref())
+        }
+        Reason::NoPolicy { pool } => rules::no_policy(pool),
+        Reason::LeftToOthers { component, running, wanted } => {
+            rules::left_to_others(component, running.as_deref(), wanted.as_deref())
+        }
+        Reason::ControlNamesNothing { control, what } => rules::control_names_nothing(control, what),
         Reason::InventoryOlderThanPlan {} => course::inventory_older_than_plan(),
         Reason::Preflight { blocked_by, until } => course::preflight(blocked_by.as_ref(), *until, when),
         Reason::Cordoning { blocked_by, until } => course::cordoning(blocked_by.as_ref(), *until, when),
@@ -186,9 +193,25 @@ mod tests {
             "what is in the node and the release don't go together: it is a V100; it isn't touched",
         );
         check(
-            Reason::AbortedBefore { rollout: RolloutId::new("stage-driver-580.105") },
-            "rollout stage-driver-580.105 to the same target was aborted; it starts again when the target changes or \
-             someone says retry",
+            Reason::AbortedBefore {
+                rollout: RolloutId::new("stage-driver-580.105"),
+                by: Some("ada: withdrawn".into()),
+                release: "r-7c41e0a2".parse().ok(),
+            },
+            "rollout stage-driver-580.105 to the same target was aborted by ada: withdrawn; to start it again: drydock \
+             retry r-7c41e0a2 --reason \"…\", or a commit with another target",
+        );
+        check(
+            Reason::LeftToOthers {
+                component: "toolkit".parse().unwrap(),
+                running: Some("1.17.0".into()),
+                wanted: Some("1.18.0".into()),
+            },
+            "toolkit 1.17.0 runs and Git says 1.18.0; drydock only observes it here, so its owner has to change it",
+        );
+        check(
+            Reason::NoPolicy { pool: "lab".parse().unwrap() },
+            "no RolloutPolicy selects pool lab, so nothing moves it; add the pool to `select` of one",
         );
     }
 

@@ -152,7 +152,10 @@ pub(super) fn suspect_unsettled(node: &NodeId) -> String {
 }
 
 pub(super) fn batch_full(batch: u32, size: u32, unsettled: u32) -> String {
-    format!("batch {batch} of {size} is full, {unsettled} not settled yet")
+    if unsettled == 0 {
+        return format!("batch {batch} is full: {} at once", count(size, "unit"));
+    }
+    format!("batch {batch} is full: {unsettled} of {} still in progress", count(size, "unit"))
 }
 
 pub(super) fn batch_soak(batch: u32, until: Timestamp, when: &When) -> String {
@@ -265,9 +268,44 @@ pub(super) fn layout_quarantined(layout: &str, rollout: &RolloutId) -> String {
 pub(super) fn incompatible(why: &str) -> String {
     format!("what is in the node and the release don't go together: {why}; it isn't touched")
 }
-pub(super) fn aborted_before(rollout: &RolloutId) -> String {
+pub(super) fn aborted_before(rollout: &RolloutId, by: Option<&str>, release: Option<&ReleaseId>) -> String {
+    let by = by.map_or(String::new(), |by| format!(" by {by}"));
+    let release = release.map_or("RELEASE".to_owned(), ToString::to_string);
     format!(
-        "rollout {rollout} to the same target was aborted; it starts again when the target changes or someone says \
-         retry"
+        "rollout {rollout} to the same target was aborted{by}; to start it again: drydock retry {release} --reason \"…\", \
+         or a commit with another target"
     )
+}
+
+pub(super) fn no_policy(pool: &PoolName) -> String {
+    format!("no RolloutPolicy selects pool {pool}, so nothing moves it; add the pool to `select` of one")
+}
+
+pub(super) fn left_to_others(
+    component: &ComponentName,
+    running: Option<&str>,
+    wanted: Option<&str>,
+) -> String {
+    match (running, wanted) {
+        (Some(running), None) => format!(
+            "{component} {running} runs and the release doesn't name it; drydock leaves it: name it in the release, or \
+             uninstall it"
+        ),
+        (Some(running), Some(wanted)) if running == wanted => format!(
+            "{component} {running} runs with another image or other settings than Git says; drydock only observes it \
+             here, so its owner has to change it"
+        ),
+        (Some(running), Some(wanted)) => format!(
+            "{component} {running} runs and Git says {wanted}; drydock only observes it here, so its owner has to \
+             change it"
+        ),
+        (None, wanted) => format!(
+            "{component} doesn't run and Git says {}; drydock only observes it here, so its owner has to install it",
+            wanted.unwrap_or("nothing")
+        ),
+    }
+}
+
+pub(super) fn control_names_nothing(control: &str, what: &str) -> String {
+    format!("RolloutControl {control} names {what}, which doesn't exist; nothing comes of it")
 }
