@@ -31,7 +31,7 @@ impl Pass<'_> {
     /// Why a unit can't go, whatever the rollout does.
     fn stuck(&mut self, unit: &Unit, rollout: &RolloutRecord) -> Option<SkipReason> {
         if let Some((gang, _)) = self.oversized(unit, rollout) {
-            return Some(SkipReason::Gang(gang));
+            return (!self.ends_in_time(&gang, rollout)).then_some(SkipReason::Gang(gang));
         }
         let asking = self.asking(unit, rollout);
         let rooms = self.rooms(&unit.nodes, asking);

@@ -80,9 +80,17 @@ impl Pass<'_> {
         }
     }
 
+    /// A job that is known to end while the rollout may still run: then its nodes go by themselves, and leaving them out
+    /// would only begin the same wait anew in a rollout of its own.
+    pub(crate) fn ends_in_time(&self, gang: &GangId, rollout: &RolloutRecord) -> bool {
+        let ends = self.input.inventory.gangs.get(gang).and_then(|observed| observed.expected_end);
+        let deadline = rollout.strategy.deadline.rollout.after(rollout.created);
+        ends.is_some_and(|ends| ends < deadline)
+    }
+
     /// A job whose nodes can never go at once: some budget allows fewer. It isn't cut, and the rollout isn't refused for
-    /// it: jobs come and go, and the next one may fit. Its nodes wait until it ends, and no longer than `patience` after
-    /// everybody else is through.
+    /// it: jobs come and go, and the next one may fit. Its nodes wait until it ends; where that isn't known to be before
+    /// the rollout's deadline, no longer than `patience` after everybody else is through.
     pub(crate) fn oversized(&mut self, unit: &Unit, rollout: &RolloutRecord) -> Option<(GangId, String)> {
         let gang = unit.gangs.first().filter(|_| !unit.atomic && unit.nodes.len() > 1)?;
         if rollout.strategy.drain.gangs != Gangs::Together || !self.drains(unit) {

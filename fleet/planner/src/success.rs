@@ -115,14 +115,14 @@ impl Pass<'_> {
         let (elsewhere, waiting) = self.around(rollout, w);
         let in_flight = |&&i: &&usize| self.rec(i).visit.is_some();
         let trying = self.wave_nodes(&rollout.id, w).iter().any(|i| in_flight(&i));
+        // What every pool of it has nodes that are good on needs no proof from the few that are left: they come again.
+        // This comes before any count of those that dropped out, or what somebody else holds would pause it for a person.
+        if elsewhere == 0 && !trying && tally.open == 0 && self.is_proven_already(rollout) {
+            return None;
+        }
         let dropped = tally.dropped().saturating_sub(wave.excused);
         if elsewhere == 0 && dropped >= DROPPED_MAX && !trying {
             return Some(tally.text());
-        }
-        // What every pool of it has nodes that are good on needs no proof from the few that are left: they come again.
-        if elsewhere == 0 && waiting == 0 && self.is_proven_already(rollout, w) && !trying && tally.open == 0
-        {
-            return None;
         }
         let excused = wave.excused > 0 && dropped == 0;
         let sample = spec.is_some_and(|s| s.pick.is_some());
@@ -137,15 +137,21 @@ impl Pass<'_> {
         Some(tally.text())
     }
 
-    /// Of every pool that has nodes in the wave some node has been good on what this rollout brings, for its whole soak.
-    fn is_proven_already(&self, rollout: &RolloutRecord, w: usize) -> bool {
-        let parts = self.wave_nodes(&rollout.id, w);
-        let pools: BTreeSet<_> = parts
-            .iter()
-            .filter_map(|&i| self.rec(i).assignment.as_ref())
-            .map(|a| (&a.pool, &a.target.release))
+    /// Of every pool that has nodes in the rollout some node has been good on what it brings, for its whole soak: release and
+    /// layout alike.
+    fn is_proven_already(&self, rollout: &RolloutRecord) -> bool {
+        let parts = (0..rollout.waves.len()).flat_map(|w| self.wave_nodes(&rollout.id, w).to_vec());
+        let wanted: BTreeSet<_> = parts
+            .filter_map(|i| self.rec(i).assignment.as_ref())
+            .map(|a| (a.pool.clone(), a.target.clone()))
             .collect();
-        !pools.is_empty() && pools.into_iter().all(|(pool, release)| self.proven(pool, release))
+        let good = |(pool, target): &(drydock_spec::PoolName, drydock_plan::Target)| {
+            (0..self.frame.nodes.len()).any(|i| {
+                self.frame.nodes[i].obs.pool.as_ref() == Some(pool)
+                    && self.rec(i).last_known_good.as_ref() == Some(target)
+            })
+        };
+        !wanted.is_empty() && wanted.iter().all(good)
     }
 
     /// Asks a person where nobody passes. True when the rollout waits for one now.

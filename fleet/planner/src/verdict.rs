@@ -215,7 +215,7 @@ impl Pass<'_> {
 
     /// Some node of the pool was good on the release for as long as it should: what is suspected elsewhere isn't to
     /// blame here, and it is what other nodes go back to.
-    pub(crate) fn proven(&self, pool: &PoolName, release: &ReleaseId) -> bool {
+    fn proven(&self, pool: &PoolName, release: &ReleaseId) -> bool {
         let good = |i: usize| self.rec(i).last_known_good.as_ref().is_some_and(|t| t.release == *release);
         (0..self.frame.nodes.len()).any(|i| self.frame.nodes[i].obs.pool.as_ref() == Some(pool) && good(i))
     }

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use drydock_plan::{CommitRef, PauseReason, RolloutRecord, RolloutState};
+use drydock_plan::CommitRef;
 use drydock_sim::{
     Commit, FaultSpec, RunOptions, Runner, Script, World, WorldOptions,
     model::{ModelSize, model_options},
@@ -62,13 +62,7 @@ fn play(seed: u64, from: &Fleet, to: &Fleet) -> Vec<String> {
     let run = Runner::new(world, Script { commits, commands: Vec::new() }, run).run();
     let summary = &run.summary;
     let broken = summary.invariant_violations.iter().chain(&summary.budget_violations).cloned();
-    // Where nobody is left who could pass, a person is asked, and that is said.
-    let asks = |id: &str| {
-        let nobody =
-            |r: &RolloutRecord| matches!(r.state, RolloutState::Paused(PauseReason::NothingPassed { .. }));
-        run.ledger.rollouts.values().any(|r| r.id.as_str() == id && nobody(r))
-    };
-    let unfinished = summary.outcome.iter().filter(|(id, word)| *word == "Unfinished" && !asks(id));
+    let unfinished = summary.outcome.iter().filter(|(_, word)| *word == "Unfinished");
     let waits = || golden::waits(&run).join("; ");
     broken.chain(unfinished.map(|(id, _)| format!("{id}: {}", waits()))).collect()
 }
